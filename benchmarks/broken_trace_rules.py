@@ -12,7 +12,6 @@ _PAST, _LEFT_OUT = (f"cli/tesched_cli/{name}.py" for name in ("recorded_past", "
 TRACE_MUTATIONS = (
     Mutation("rests: it has seen what happened", _ENGINE, "return seen and not waits", "return not waits"),
     Mutation("rests: not while a TE job waits", _ENGINE, "waits = slurm.te_pending or ", "waits = "),
-    Mutation("rests: no longer than until then", _ENGINE, "self._rest(min(at, until_s))", "self._rest(at)"),
     Mutation(
         "rests: samples as before",
         _ENGINE,

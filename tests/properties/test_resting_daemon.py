@@ -104,6 +104,23 @@ def test_polls_that_are_passed_over_change_nothing(
 def test_polls_are_passed_over_while_no_te_job_waits() -> None:
     machines = SimulatedNodes.alike(1, cpus=8, mem_mib=80)
     hours = Workload.of("hours", machines, submit_s=[0.0], run_s=[7200.0], demand=[[8, 0, 0]], te=[False])
-    assert run(hours, "fitgpp", 5.0).asked < 5
+    # The job's submission is seen, and its end.
+    assert 2 <= run(hours, "fitgpp", 5.0).asked < 5
     with each_poll():
         assert run(hours, "fitgpp", 5.0).asked >= 7200 / 5
+
+
+def test_te_job_that_waits_for_a_limit_of_time_is_served_once_that_has_passed() -> None:
+    machines = SimulatedNodes.alike(1, cpus=8, mem_mib=80)
+    full = Workload.of(
+        "full",
+        machines,
+        submit_s=[0.0, 10.0],
+        run_s=[7200.0, 60.0],
+        demand=[[8, 0, 0]] * 2,
+        te=[False, True],
+        user=[0, 1],
+        user_names=("ada", "eve"),
+    )
+    # The victim must have run for a minute (min_run_time_s).
+    assert 60 <= run(full, "fitgpp", 5.0).start_s[1] <= 70
