@@ -127,7 +127,7 @@ class EarlyTurns:
         )
 
     def hindered(self, rules: Rules) -> str:
-        """Return why there are none, by the settings, though polls take so long; empty: there are, or need not be."""
+        """Reason that there are none by the settings, though polls take so long; empty: there are, or need not be."""
         if self._poll_s <= FROM_S:
             return ""
         found = hindrances(

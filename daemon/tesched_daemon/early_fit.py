@@ -58,5 +58,5 @@ def said(found: Sequence[Hindrance]) -> str:
 
 
 def advice(found: Sequence[Hindrance]) -> str:
-    """Return what to set instead of each."""
+    """Settings to have instead of these."""
     return "; ".join(one.right for one in found)

@@ -109,7 +109,7 @@ class Throttles:
         self._left: dict[JobId, int] = {}
 
     def left(self, job: Job) -> int | None:
-        """Return how many tasks of the job's array may start; None: it has no throttle."""
+        """Number of tasks of the job's array that may start; None: it has no throttle."""
         array = job.array_job_id
         if array is None or not job.array_throttle:
             return None

@@ -1,4 +1,7 @@
-"""An early turn serves a new TE job before a poll that takes long, and leaves to the poll what it cannot be sure of."""
+"""An early turn serves a new TE job before a poll that takes long, and leaves to the poll what it cannot be sure of.
+
+Over 400 lines: one site, and all that an early turn of it does and leaves.
+"""
 
 from __future__ import annotations
 
