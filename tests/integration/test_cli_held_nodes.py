@@ -152,8 +152,9 @@ def test_jobs_of_the_store_that_are_not_run_again_are_counted_by_reason(folder: 
     waiting = replace(TRIAL, job_id=JobId(200), submit_time=END - 2 * DAY_S, user="eve")
     longer = replace(waiting, job_id=JobId(201), submit_time=END - 3 * DAY_S)
     held = replace(waiting, job_id=JobId(202), submit_time=END - 9 * DAY_S, reason="JobHeldUser", priority=0)
-    over = {"end_time": END - 10, "start_time": END - 10}  # as Slurm has it of one that never started
-    cancelled = replace(waiting, job_id=JobId(203), state=JobState.CANCELLED, submit_time=END - DAY_S, **over)
+    # Slurm has the end as the start of one that never started.
+    over = replace(waiting, end_time=END - 10, start_time=END - 10, submit_time=END - DAY_S)
+    cancelled = replace(over, job_id=JobId(203), state=JobState.CANCELLED)
     short = replace(cancelled, job_id=JobId(204), state=JobState.COMPLETED)
     missed = replace(short, job_id=JobId(205), restarts=1, start_time=END - 50)
     back = replace(waiting, job_id=JobId(206), restarts=1)

@@ -17,7 +17,8 @@ from tesched_core.model.limits import Bound, Limits, YieldBy
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.snapshot import Snapshot
-from tesched_daemon.early import FRESH_S, FROM_S, MOST_NEW, READS, without_uncertain
+from tesched_daemon.early import FROM_S, MOST_NEW, READS, without_uncertain
+from tesched_daemon.early_fit import FRESH_S
 from tesched_daemon.settings import Mode
 
 from tests.early_parts import (
