@@ -20,7 +20,6 @@ from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId
 from tesched_core.model.slurm_limits import PLAIN, SlurmLimits
 from tesched_core.model.snapshot import Snapshot
-from tesched_daemon.early import 
 from tesched_daemon.early_fit import FRESH_S
 from tesched_daemon.settings import Pace
 from tesched_db import migrate
