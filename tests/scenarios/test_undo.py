@@ -114,10 +114,10 @@ def test_without_orders_there_is_nothing_to_do() -> None:
 def test_a_victim_that_is_ending_is_not_let_go(state: JobState) -> None:
     drive = noticed()
     drive.completing(BE, state)
-    undone(drive, 5)
-    assert drive.victim().state is VictimState.NOTICED
+    undone(drive, 40)
+    assert drive.victim().state is VictimState.NOTICED, "however long its Epilog takes"
     drive.ends(BE, state)
-    undone(drive, 6)
+    undone(drive, 41)
     assert drive.victim().departure is not None
 
 
