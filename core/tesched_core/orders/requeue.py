@@ -89,9 +89,8 @@ class RequeueLever(Lever):
         """Write the dependencies anew that Slurm has given up since the victim was seen to have failed."""
         if victim.left_at is None or context.now - victim.left_at > MEND_FOR_S:
             return
-        stuck = re.compile(rf"(?<![\d_])(?:{job.job_id}|{re.escape(job.label)})\(failed\)")
         for waits in context.snapshot.jobs.values():
-            if not waits.pending or not stuck.search(waits.dependency):
+            if not waits.pending or not _given_up(job, waits).search(waits.dependency):
                 continue
             text = f"it depends on job {victim.job_id}, which had died of its notice and is to run again"
             reason = Reason(
@@ -132,6 +131,17 @@ class RequeueLever(Lever):
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count nothing: what a requeue may leave in Slurm is a hold (`fields/left_held.py`)."""
         return 0
+
+
+def _given_up(job: Job, waits: Job) -> re.Pattern[str]:
+    """Pattern of a dependency on this job that Slurm has given up, as squeue shows it of a job that waits.
+
+    By aftercorr a task waits for the task of its number alone, and is shown with the whole array.
+    """
+    names = [str(job.job_id), re.escape(job.label)]
+    if job.array_task_id is not None and job.array_task_id == waits.array_task_id:
+        names.append(rf"aftercorr:{job.array_job_id}_\*")
+    return re.compile(rf"(?<![\d_])(?:{'|'.join(names)})\(failed\)")
 
 
 def _has_left(order: Order, job_id: JobId) -> bool:
