@@ -128,7 +128,16 @@ ADMISSION_MUTATIONS = (
     Mutation("hook: its user's reason", _HOLD, "== HELD_BY_US or is_held_by_hook(job))", "== HELD_BY_US)"),
     Mutation("hook: held anew once", _HOLD, " and context.now - one.at > RESEND_AFTER_S\n\n", "\n\n"),
     Mutation(
-        "hook: held anew as an operator", _HOLD, "return job.held and job.reason == HELD_BY_ITS", "return False and"
+        "hook: held anew as an operator",
+        _HOLD,
+        "return is_held_by_hook(job) and job.reason",
+        "return False and job.reason",
+    ),
+    Mutation(
+        "hold: one of its user's is not held anew",
+        _HOLD,
+        "return is_held_by_hook(job) and job.reason",
+        "return job.held and job.reason",
     ),
     Mutation("hook: another's hold", _HOLD, "        return not job.held\n", "        return True\n"),
     Mutation("hook: by its mark alone", _HOOK, "return job.admin_comment == HOOK_MARK or", "return True or"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _FIELD = "core/tesched_core/fields/reconcile.py"
+_NICE, _BEFORE = "core/tesched_core/fields/nice.py", "slurm/tesched_slurm/right_before.py"
+_REST, _DEPENDS = "daemon/tesched_daemon/rest.py", "core/tesched_core/orders/requeue.py"
+_GUARD = "core/tesched_core/guard/admission.py"
 
 _RECORD = "            job = self.record(job_id, context)\n            if job is None"
 
@@ -165,4 +168,107 @@ FIELD_MUTATIONS = (
         "if one.by is By.QUEUE else one.order_id in here",
         "if True else one.order_id in here",
     ),
+    Mutation(
+        "ended: nodes of a job that its user may requeue",
+        "core/tesched_core/fields/node_binding.py",
+        "return None if job is None or one.restored else",
+        "return None if job is None or job.finished or one.restored else",
+    ),
+    Mutation(
+        "ended: the hold of a job that its user may requeue",
+        "core/tesched_core/fields/hold.py",
+        "return job.priority == 0 or (on_its_way and not job.finished)",
+        "return not job.finished and (job.priority == 0 or on_its_way)",
+    ),
+    Mutation(
+        "ended: the nice value of a job that its user may requeue",
+        _NICE,
+        "if any(job.finished and is_ours(job, one) for job in records):",
+        "if False:",
+    ),
+    Mutation("ended: not of one that shows none", _NICE, "job.finished and is_ours(job, one) for", "job.finished for"),
+    Mutation(
+        "ended: its order does not wait for that",
+        _NICE,
+        "replace(one, order_id=None, since=None)",
+        "replace(one, since=None)",
+    ),
+    Mutation("ended: an undo does not wait for that", _NICE, "        return job.finished\n", "        return False\n"),
+    Mutation(
+        "ended: a requeued one is put back by an undo", _NICE, "        return job.finished\n", "        return True\n"
+    ),
+    Mutation("ended: tasks that run", _NICE, "and not task.finished)", "and task.finished)"),
+    Mutation("ended: polls at rest", _REST, "return outlasts_its_job(change, last.jobs) or", "return"),
+    Mutation("ended: nodes and a hold at rest", _REST, "job.finished and change.field in", "False and change.field in"),
+    Mutation("ended: a throttle is put back", _REST, "{Field.NODES, Field.HOLD}", "set(Field)"),
+    Mutation(
+        "before: a job that waits no more is neither bound nor held",
+        _BEFORE,
+        "is HoldState.HELD) and not job.pending",
+        "is HoldState.HELD) and False",
+    ),
+    Mutation(
+        "before: a user's hold is not made an operator's",
+        _BEFORE,
+        "        return not is_held_by_hook(job)\n",
+        "        return False\n",
+    ),
+    Mutation("before: the hook's is", _BEFORE, "        return not is_held_by_hook(job)\n", "        return True\n"),
+    Mutation(
+        "before: a user's hold is not ended", _BEFORE, "return job.reason == HELD_BY_ITS_USER and", "return False and"
+    ),
+    Mutation("before: an operator's hold is ended", _BEFORE, "return job.reason == HELD_BY_ITS_USER and", "return"),
+    Mutation(
+        "before: the hook's hold is ended",
+        _BEFORE,
+        "HELD_BY_ITS_USER and not is_held_by_hook(job)",
+        "HELD_BY_ITS_USER",
+    ),
+    Mutation(
+        "before: a nice value does not end a hold",
+        _BEFORE,
+        "action.field is Field.NICE and _nice_releases(commands)",
+        "False",
+    ),
+    Mutation("before: it is set where it ends none", _BEFORE, "Field.NICE and _nice_releases(commands)", "Field.NICE"),
+    Mutation(
+        "before: not where that is unknown",
+        _BEFORE,
+        "return isinstance(config, Failure) or",
+        "return not isinstance(config, Failure) and",
+    ),
+    Mutation(
+        "before: by pyslurm, too",
+        "slurm/tesched_slurm/pyslurm_client.py",
+        "return not_to_be_set(action, seen, self.commands) or self._set(action, seen)",
+        "return self._set(action, seen)",
+    ),
+    Mutation("depends: a task that waits for that of its number", _DEPENDS, 'names.append(rf"', '_ = (rf"'),
+    Mutation(
+        "depends: no task of another number", _DEPENDS, "and job.array_task_id == waits.array_task_id:", "and True:"
+    ),
+    Mutation("plans: no job has two orders", _GUARD, "if plan.preemptor in self._served:", "if False:"),
+    Mutation(
+        "plans: nor one beside that of before",
+        _GUARD,
+        "for order in view.reserving if order.frees",
+        "for order in () if order.frees",
+    ),
+    Mutation(
+        "plans: nor two in a cycle",
+        _GUARD,
+        "        self._served.add(plan.preemptor)\n        self._leaving",
+        "        self._leaving",
+    ),
+    Mutation(
+        "plans: an order that is to have more victims",
+        _GUARD,
+        "in view.reserving if",
+        "in view.memory.open_orders() if",
+    ),
+    Mutation("plans: none without nodes", _GUARD, "if not names or len(names)", "if len(names)"),
+    Mutation("plans: no node twice", _GUARD, "or len(names) < len(plan.nodes) or", "or"),
+    Mutation("plans: no unknown node", _GUARD, "or not names <= known.keys()", ""),
+    Mutation("plans: no victim of two plans", _GUARD, "if job_id in self._leaving or", "if"),
+    Mutation("plans: none twice", _GUARD, "self._leaving or times > 1:", "self._leaving:"),
 )

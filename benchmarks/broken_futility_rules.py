@@ -287,7 +287,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "missing: a binding",
         "core/tesched_core/fields/node_binding.py",
-        "return None if job is None or job.finished or one.restored else",
+        "return None if job is None or one.restored else",
         "return None if True else",
     ),
     Mutation(
@@ -383,7 +383,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "hold: one on its way is remembered",
         "core/tesched_core/fields/hold.py",
-        "(job.priority == 0 or on_its_way)",
+        "job.priority == 0 or (on_its_way and not job.finished)",
         "job.priority == 0",
     ),
     Mutation(

@@ -9,6 +9,7 @@ _HELD = "tests/scenarios/test_bound_held.py"
 _AWAITS = "tests/scenarios/test_awaits_reservation.py"
 _COMING = "tests/scenarios/test_coming_reservations.py"
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
+_ENDED, _BEFORE = "tests/scenarios/test_ended_jobs.py", "tests/unit/slurm/test_right_before.py"
 _LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
 _FILL = (
     "tests/scenarios/test_fill_heads.py",
@@ -108,6 +109,8 @@ NEAR = {
     "refused": ("tests/scenarios/test_refused_changes.py",),
     "refused_changes": ("tests/scenarios/test_refused_changes.py",),
     "nice": (
+        _ENDED,
+        "tests/unit/daemon/test_rest.py",
         "tests/scenarios/test_grown.py",
         "tests/scenarios/test_two_raises.py",
         _LEFT,
@@ -117,6 +120,7 @@ NEAR = {
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": (
+        _ENDED,
         "tests/scenarios/test_array_holds.py",
         "tests/scenarios/test_held_by_hook.py",
         "tests/scenarios/test_victim.py",
@@ -139,12 +143,14 @@ NEAR = {
     **dict.fromkeys(("latest_start", "in_time"), (_COMING, _AWAITS)),
     "awaits_reservation": ("tests/unit/core/placement/test_awaits_reservation.py", _AWAITS),
     "admission": (
+        "tests/scenarios/test_strange_policies.py",
         _PATIENCE,
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/guard/test_moves_in_time.py",
         _COMING,
         _BETWEEN,
         _CRONTAB,
+        "tests/scenarios/test_robbed.py",
     ),
     "spanning": ("tests/unit/policies/test_victim_search.py", "tests/properties/test_spanning_victims.py"),
     "cheapest": (
@@ -167,6 +173,7 @@ NEAR = {
     "change": ("tests/scenarios/test_binding.py", "tests/unit/core/fields/test_node_binding.py", _LET),
     "tell_users": ("tests/scenarios/test_told.py", "tests/scenarios/test_ends_for_good.py"),
     "node_binding": (
+        _ENDED,
         "tests/unit/core/fields/test_node_binding.py",
         "tests/unit/core/placement/test_reckoned.py",
         "tests/scenarios/test_lost_nodes.py",
@@ -177,7 +184,8 @@ NEAR = {
     ),
     "context": ("tests/scenarios/test_slow_to_leave.py",),
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
-    "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py", "tests/unit/slurm/test_user_names.py"),
+    "right_before": (_BEFORE, "tests/unit/slurm/test_set_field.py", "tests/unit/slurm/test_sluid.py"),
+    "pyslurm_client": (_BEFORE, "tests/unit/slurm/test_pyslurm_nodes.py", "tests/unit/slurm/test_user_names.py"),
     "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
     "until": (
         "tests/integration/test_cli_lost_nodes.py",
@@ -224,7 +232,11 @@ NEAR = {
         *_OWN,
     ),
     "ends_for_good": ("tests/unit/core/intake/test_ends_for_good.py", "tests/scenarios/test_ends_for_good.py"),
-    "requeue": ("tests/scenarios/test_ends_for_good.py", "tests/scenarios/test_undo_victims.py"),
+    "requeue": (
+        "tests/scenarios/test_ends_for_good.py",
+        "tests/scenarios/test_undo_victims.py",
+        "tests/scenarios/test_notice.py",
+    ),
     "left_held": ("tests/scenarios/test_left_held.py", "tests/scenarios/test_victim.py"),
     "of_orders": ("tests/scenarios/test_binding.py", "tests/scenarios/test_own_user.py"),
     "patience": ("tests/scenarios/test_patience.py",),

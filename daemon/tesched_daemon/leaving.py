@@ -12,10 +12,10 @@ Principle
     hook has held since the last poll, and ends orders for which nothing was done yet. A hold of the hook's that mode
     shadow finds else may be another daemon's, and stays.
 
-    What cannot be put back now is not waited for: the nodes of a TE job that runs, a nice value that stays for as long
-    as its job is held (priority/basic), a change of a job that is completing, or of which it is in doubt what Slurm
-    says, and a withdrawn order whose victims leave, may have left, or may yet leave: in their grace periods. Once a
-    poll shows that it can be, the next turn puts it back.
+    What cannot be put back now is not waited for: the nodes of a TE job that runs, what is left of a job that has
+    ended, a nice value that stays for as long as its job is held (priority/basic), a change of a job that is
+    completing, or of which it is in doubt what Slurm says, and a withdrawn order whose victims leave, may have left, or
+    may yet leave: in their grace periods. Once a poll shows that it can be, the next turn puts it back.
 
 Worked example
     A daemon is started in mode shadow, and job 17 is held by the one before, of mode enforce. slurmctld does not

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tesched_core.fields.nice import awaits_release
+from tesched_core.fields.nice import awaits_release, outlasts_its_job
 from tesched_core.intake.pending_reason import resources_would_not_help
 from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision, RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
@@ -86,9 +87,16 @@ def is_open(change: Change[Any], last: Snapshot | None) -> bool:
     """Check whether a change was really made and may be put back, by the last good poll."""
     if last is None or (job := last.jobs.get(change.job_id)) is None:
         return not (change.restored or change.dry)
-    # Its release changes its record.
-    waits = not (job.doubt or job.partly_read) and awaits_release(job, change, last)
+    # Its release, or its requeue, changes its record.
+    waits = not (job.doubt or job.partly_read) and (
+        awaits_release(job, change, last) or _awaits_requeue(job, change, last)
+    )
     return not (change.restored or change.dry or waits)
+
+
+def _awaits_requeue(job: Job, change: Change[Any], last: Snapshot) -> bool:
+    """Check whether a change stays unless its job, which has ended, is requeued: Slurm takes nothing of that now."""
+    return outlasts_its_job(change, last.jobs) or (job.finished and change.field in {Field.NODES, Field.HOLD})
 
 
 def waiting_te(last: Snapshot) -> Iterable[Job]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tesched_core.intake.ends_for_good import ends_when_preempted
-from tesched_core.intake.pending_reason import has_failed, has_reason
+from tesched_core.intake.pending_reason import has_reason
 from tesched_core.model.actions import (
     Action,
     Cancel,
@@ -43,6 +43,7 @@ from tesched_slurm.columns import QueueRow, read_rows, strange
 from tesched_slurm.job_records import read_job, states
 from tesched_slurm.notes import without_hook_mark, write_note
 from tesched_slurm.queue import details_alone
+from tesched_slurm.right_before import not_ended_as, not_that_run, not_to_be_set
 from tesched_slurm.run_command import Commands
 from tesched_slurm.waiting_tasks import (
     address,
@@ -208,7 +209,7 @@ class CommandsActuator:
                 raise AssertionError("the daemon writes the marks by itself")
 
     def _set(self, action: SetField, seen: Job) -> Failure | None:
-        failure = not_nameable(action, seen) or self._tried(action, seen)
+        failure = not_nameable(action, seen) or not_to_be_set(action, seen, self.commands) or self._tried(action, seen)
         if failure is not None and (waits_as_one(seen) or action.field is Field.THROTTLE) and may_be_set(failure):
             failure = self._unless_set(action, failure)
         if failure is None and action.value in {HoldState.RELEASED, HoldState.UNMARKED}:
@@ -219,9 +220,9 @@ class CommandsActuator:
         job = address_to_set(action, seen)
         match action.value:
             case Nodes() as nodes:
-                return not_waiting(seen) or self._do("scontrol", "update", f"jobid={job}", *_nodes(nodes))
+                return self._do("scontrol", "update", f"jobid={job}", *_nodes(nodes))
             case HoldState.HELD:
-                return not_waiting(seen) or self._do("scontrol", "hold", job)
+                return self._do("scontrol", "hold", job)
             case HoldState.RELEASED:
                 return self._do("scontrol", "release", job)
             case HoldState.UNMARKED:
@@ -339,41 +340,6 @@ def fresh_look(
             return None
         if 0 <= time.time() - began < holds_s():
             return seen
-    return None
-
-
-def not_waiting(job: Job) -> Failure | None:
-    """Reason that the job is not to be bound or held, read right before the change: it waits no more.
-
-    Slurm would take a running job's priority, and hold it at its next requeue.
-    """
-    if job.pending:
-        return None
-    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
-
-
-def not_that_run(job: Job, restarts: int) -> Failure | None:
-    """Reason that the job is not the run that was meant, read right before acting.
-
-    Slurm would requeue a job that has finished, too, and so run it a second time.
-    """
-    if job.state not in {JobState.RUNNING, JobState.SUSPENDED} or job.completing:
-        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
-    if job.restarts != restarts:
-        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} has restarted since")
-    return None
-
-
-def not_ended_as(job: Job, restarts: int) -> Failure | None:
-    """Reason that the meant run of the job has not ended by itself, read right before acting; None if it has.
-
-    One that has failed, and whose nodes are still completing, has ended.
-    """
-    ended = job.finished and job.state is not JobState.CANCELLED and not job.completing
-    if not ended and not has_failed(job):
-        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
-    if job.restarts != restarts:
-        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} has restarted since")
     return None
 
 

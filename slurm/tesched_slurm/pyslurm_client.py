@@ -51,7 +51,6 @@ from tesched_slurm.commands_actuator import (
     CommandsActuator,
     fresh_look,
     is_running,
-    not_waiting,
     sent,
     skipped,
 )
@@ -72,6 +71,7 @@ from tesched_slurm.pyslurm_jobs import (
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, LookAtJob, PollAll, PolledObjects, Question
 from tesched_slurm.queue import Queue
+from tesched_slurm.right_before import not_to_be_set
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations
 from tesched_slurm.scontrol_limits import LimitsInForce
@@ -355,7 +355,7 @@ class PyslurmActuator:
             case Resume():
                 return self._do(seen, "resume")
             case SetField():
-                return self._set(action, seen)
+                return not_to_be_set(action, seen, self.commands) or self._set(action, seen)
             case Notify() | Requeue() | Cancel() | Rerun() | TellUser():
                 raise AssertionError("this goes through Slurm's commands")
             case SetMarks():
@@ -364,7 +364,7 @@ class PyslurmActuator:
     def _set(self, action: SetField, seen: Job) -> Failure | None:
         match action.value:
             case HoldState.HELD:
-                return not_waiting(seen) or self._do(seen, "hold")
+                return self._do(seen, "hold")
             case HoldState() as state:
                 failure = self._do(seen, "release") if state is HoldState.RELEASED else None
                 if failure is None:

@@ -145,7 +145,7 @@ def test_a_command_that_did_not_arrive_is_sent_again() -> None:
     assert nodes_asked(drive) == [TO_N1]
 
 
-def test_nothing_is_requested_of_slurm_once_it_runs_and_ends_and_it_is_forgotten() -> None:
+def test_nothing_is_requested_of_slurm_once_it_runs_and_ends_and_it_is_forgotten_with_its_record() -> None:
     drive = bound()
     drive.requeued(BE)
     drive.starts(TE, HALF, at_s=10)
@@ -154,6 +154,10 @@ def test_nothing_is_requested_of_slurm_once_it_runs_and_ends_and_it_is_forgotten
     assert drive.memory.is_bound(JobId(TE)), "Slurm would let nobody change a job that runs"
     drive.ends(TE)
     drive.cycle(12)
+    assert (nodes_asked(drive), drive.memory.is_bound(JobId(TE))) == ([], True), "its user may requeue it"
+    drive.forgets(TE)
+    drive.cycle(13)
+    drive.cycle(700)
     assert not drive.memory.is_bound(JobId(TE))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tesched_core.fields.hold import HOLD_RULE
-from tesched_core.model.actions import Action, SetField, holds, kind_of
+from tesched_core.model.actions import Action, FailureKind, SetField, Status, holds, kind_of
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field, HoldState
@@ -188,3 +188,15 @@ def test_one_that_is_its_user_s_own_hold_by_now_is_left_to_the_user() -> None:
     drive.forgets(BE_WAITS)
     assert of(TE, drive.cycle(1)) == []
     assert HOLD_RULE.outstanding(drive.memory, drive.snapshot(1)) == 0
+
+
+def test_a_hold_that_its_user_sets_first_is_not_made_an_operators() -> None:
+    te = waiting(TE, cpus=16, user="te", time_limit_s=60)
+    drive = site(te, delayed_s=TOO_LONG_S)
+    assert of(TE, drive.cycle(0)) == ["hold"]
+    drive.says(Status.FAILED, *drive.decision.actions, kind=FailureKind.ALREADY_DONE, words="job 9 is held by now")
+    drive.change(TE, priority=0, reason="JobHeldUser")
+    for at_s in (2, 10, 30):
+        assert of(TE, drive.cycle(at_s)) == []
+    drive.change(TE, priority=100, reason="Priority")  # by its user
+    assert of(TE, drive.cycle(32)) == ["hold"]

@@ -229,6 +229,36 @@ def test_jobs_that_depend_on_it_are_mended(label: str) -> None:
     assert not [action for action in drive.cycle(8) if sets(action, Field.DEPENDENCY)]
 
 
+@pytest.mark.parametrize(
+    ("stuck", "task", "mended"),
+    [
+        ("aftercorr:40_*(failed)", 3, "aftercorr:40_*"),
+        ("aftercorr:40_*(failed)", 2, None),
+        ("aftercorr:140_*(failed)", 3, None),
+        ("aftercorr:40_*(unfulfilled)", 3, None),
+        ("aftercorr:40_*(failed)", None, None),
+        ("afterok:40_*(failed)", 3, None),
+        ("afterok:40_2(failed)", 3, None),
+    ],
+)
+def test_a_task_that_waits_for_the_task_of_its_number_is_mended(
+    stuck: str, task: int | None, mended: str | None
+) -> None:
+    """After `afterok` of a whole array Slurm goes by the greatest exit code of all runs, so that is lost."""
+    after = waiting(5, partitions=("q",), reason="Dependency")
+    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16), after], graces={BE: 30.0})
+    drive.start = drive.start.with_traits({**drive.start.traits, after.job_id: drive.start.traits[JobId(BE)]})
+    drive.change(BE, array_job_id=JobId(40), array_task_id=3)
+    drive.obeys(*drive.cycle(0))
+    drive.ends(BE, JobState.FAILED)
+    drive.cycle(2)
+    drive.requeued(BE)
+    array = None if task is None else JobId(50)
+    drive.change(5, reason="DependencyNeverSatisfied", dependency=stuck, array_job_id=array, array_task_id=task)
+    found = [action.value for action in drive.cycle(4) if sets(action, Field.DEPENDENCY)]
+    assert found == ([] if mended is None else [mended])
+
+
 def test_victims_that_die_of_their_notice_count_in_the_hours_limits() -> None:
     limits = Limits(max_preemptions_per_hour=1, min_run_time_s=0, cool_down_s=0)
     jobs = [running(1, share("n1", 32)), running(2, share("n2", 32)), waiting(8, cpus=32), waiting(9, cpus=32)]

@@ -76,7 +76,7 @@ def test_the_te_job_ends_before_it_starts_and_the_victim_is_released(state: JobS
     assert drive.moves() == [
         (None, "open", "settling"),
         (BE, "noticed", "spared"),
-        (TE, "raised", "put back"),
+        (TE, "raised", "left"),
         (None, "settling", "ended"),
     ]
     assert drive.order().ending is Ending.PREEMPTOR_GONE

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.fields.nice import MAX_PRIORITY
-from tesched_core.model.actions import FailureKind, Status
+from tesched_core.model.actions import FailureKind, Status, sets
 from tesched_core.model.change import By
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field
@@ -190,7 +190,9 @@ class TestNiceIsIgnored:
         drive.obeys(*drive.decision.actions)
         drive.ends(TE, JobState.CANCELLED)
         assert drive.cycle(10) == ()
-        assert drive.memory.changes_of(Field.NICE) == {}
+        drive.requeued(TE)
+        (back,) = drive.cycle(12)
+        assert (back.job_id, sets(back, Field.PRIORITY) and back.value) == (TE, 100)
 
     def test_one_that_does_not_arrive_was_not_undone_by_others(self) -> None:
         drive = self.given_up_on_nice()

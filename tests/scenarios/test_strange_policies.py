@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
-from tesched_core.model.actions import sets
+from tesched_core.model.actions import Notify, Requeue, sets
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
-from tesched_core.model.limits import Limits
+from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.resources import JobId
 from tesched_core.policy import (
     BoostJob,
@@ -30,7 +30,7 @@ from tesched_policies.fitgpp import FitGpp
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
 
-VICTIM, OTHER, TRIAL = 1, 2, 9
+VICTIM, OTHER, MOVED, TRIAL = 1, 2, 3, 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,15 @@ class StrangeToo(Strange):
 
     name: ClassVar[str] = "strange_too"
     serves_te: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moving(StrangeToo):
+    """The same with limits, within which it moves BE jobs."""
+
+    @property
+    def turn_limits(self) -> TurnLimits:
+        return TurnLimits()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +111,45 @@ def test_what_holds_no_nodes_is_no_victim(victim: int) -> None:
     drive = site(Strange(intents=(capacity(TRIAL, victim),)))
     assert drive.cycle(0) == ()
     assert drive.why_not(TRIAL) is RefusalCode.NOT_MANAGED
+
+
+SECOND = 8
+
+
+def plan(preemptor: int, *victims: int, nodes: tuple[str, ...] = ("n1",)) -> MakeRoom:
+    return replace(capacity(preemptor, *victims), nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    ("plans", "code", "leave"),
+    [
+        ((plan(SECOND, VICTIM), plan(TRIAL, VICTIM)), RefusalCode.ALREADY_LEAVING, [VICTIM]),
+        ((plan(TRIAL, VICTIM, VICTIM),), RefusalCode.ALREADY_LEAVING, []),
+        ((plan(TRIAL, VICTIM, nodes=()),), RefusalCode.NOT_MANAGED, []),
+        ((plan(TRIAL, VICTIM, nodes=("n1", "n1")),), RefusalCode.NOT_MANAGED, []),
+        ((plan(TRIAL, VICTIM, nodes=("n1", "n77")),), RefusalCode.NOT_MANAGED, []),
+        ((plan(TRIAL, VICTIM), plan(TRIAL, OTHER, nodes=("n2",))), RefusalCode.ORDER_OPEN, []),
+    ],
+)
+def test_no_job_leaves_twice_or_for_no_nodes_and_no_trial_has_two_orders(
+    plans: tuple[MakeRoom, ...], code: RefusalCode, leave: list[int]
+) -> None:
+    drive = site(Strange(intents=plans), limits=Limits(max_open_orders=4))
+    drive.submits(replace(waiting(SECOND), priority=101), like=TRIAL)
+    assert [one.job_id for one in drive.cycle(0) if isinstance(one, Notify | Requeue)] == leave
+    assert drive.why_not(TRIAL) is code
+    assert len(drive.memory.open_orders()) == len(leave)
+
+
+def test_a_job_for_which_resources_are_being_freed_gets_no_second_order() -> None:
+    drive = site(StrangeToo(intents=(plan(MOVED, VICTIM),)))
+    drive.submits(waiting(MOVED), like=OTHER)
+    drive.best_effort = Moving(intents=(plan(MOVED, VICTIM),))
+    assert any(isinstance(one, Notify | Requeue) for one in drive.cycle(0))
+    drive.best_effort = Moving(intents=(plan(MOVED, OTHER, nodes=("n2",)),))
+    assert not any(isinstance(one, Notify | Requeue) for one in drive.cycle(2))
+    assert drive.why_not(MOVED) is RefusalCode.ORDER_OPEN
+    assert len(drive.memory.open_orders()) == 1
 
 
 def test_a_policy_for_trials_frees_resources_for_waiting_trials_alone() -> None:

@@ -204,7 +204,7 @@ def _is_to_be_held(job: Job, one: Change[int] | None, context: CycleContext) -> 
     """Check whether a hold is to be sent for a job that must wait: none is there, or it is the hook's alone."""
     if one is None or one.restored:
         return not job.held
-    return job.held and job.reason == HELD_BY_ITS_USER and context.now - one.at > RESEND_AFTER_S
+    return is_held_by_hook(job) and job.reason == HELD_BY_ITS_USER and context.now - one.at > RESEND_AFTER_S
 
 
 def _still_held(one: Change[int], context: CycleContext) -> bool:
@@ -214,7 +214,8 @@ def _still_held(one: Change[int], context: CycleContext) -> bool:
         return one.job_id in context.absent
     # Not negative: the clock may have been set back.
     on_its_way = one.value == HELD and 0.0 <= context.now - one.at <= RESEND_AFTER_S
-    return not job.finished and (job.priority == 0 or on_its_way)
+    # Of one that has ended, too: its user may requeue it, and it waits held then.
+    return job.priority == 0 or (on_its_way and not job.finished)
 
 
 def _shows(job_id: JobId, context: CycleContext) -> bool:

@@ -14,11 +14,14 @@ change whether it arrived, so an earlier one may be in place. Any other was set 
 priority/basic a job is to have its own priority again as well: Slurm adds what nice changes by to the priority that
 there is, so what was undone in between would be missing for ever. Then that priority is set explicitly, unless
 the job shows one that neither tesched nor backfill can have left it.
+
+A job that has ended can't be changed, and its user may requeue it for as long as Slurm shows it, with the value that it
+has (22.05). So what it has of tesched's is remembered, without an order, and put back once the job waits again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +67,7 @@ def nice_set(job: Job, value: int, one: Change[int] | None, want: Want[int], con
             value=value,
             before=job.nice,
             at=context.now,
+            since=context.now if one.since is None else one.since,
             taken_at=one.taken_at if one.value == value else None,
             order_id=order_id,
             shown=job.priority,
@@ -121,18 +125,25 @@ def put_back(  # noqa: PLR0917 - a change, and how it is put back
 
     `why` is what `tesched explain` adds, in words. Of `most` jobs in a poll; None: of all.
     """
-    jobs = [job for job in jobs if not job.finished]
+    records = list(jobs)
+    jobs = [job for job in records if not job.finished]
     one = next((with_own(one, job) for job in jobs if job.job_id == one.job_id), one)
-    context.changes_of(Field.NICE)[one.job_id] = one
     code = ReasonCode.FILLED if one.by is By.QUEUE else ReasonCode.ORDER_ENDED
     reason = Reason(code=code, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
     if any(awaits_release(job, one, context.snapshot) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.
-        context.changes_of(Field.NICE)[one.job_id] = replace(one, own=None)
+        one = replace(one, own=None)
+    context.changes_of(Field.NICE)[one.job_id] = one
     if any(not is_futile(one, job) for job, _ in needed):
         free = [(job, action) for job, action in needed if not _must_wait(job, one, context.snapshot)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)][:most]
+        return False
+    if any(job.finished and is_ours(job, one) for job in records):
+        if one.order_id is not None:
+            text = f"its {one.field} is left, as the job has ended: it is put back if its user requeues it"
+            context.moved(one.order_id, one.job_id, "raised", "left", text)
+        context.changes_of(Field.NICE)[one.job_id] = replace(one, order_id=None, since=None)
         return False
     if one.order_id is not None:
         others = any(value_of(job, one) != one.previous for job in jobs)
@@ -141,6 +152,17 @@ def put_back(  # noqa: PLR0917 - a change, and how it is put back
             text = f"is left: it was put back {one.put_back_sent} times, and it did not stay so"
         context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
     return True
+
+
+def outlasts_its_job(one: Change[Any], jobs: Mapping[JobId, Job]) -> bool:
+    """Check whether only jobs that have ended show a raise: it is put back if their users requeue them."""
+    if one.since is not None or one.field not in {Field.NICE, Field.PRIORITY}:
+        return False
+    job = jobs.get(one.job_id)
+    if job is not None and job.array_job_id != one.job_id:
+        return job.finished
+    tasks = (task for task in jobs.values() if task.array_job_id == one.job_id and not task.finished)
+    return not any(is_ours(task, one) for task in tasks)
 
 
 def is_futile(one: Change[int], job: Job) -> bool:

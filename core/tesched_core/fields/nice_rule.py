@@ -15,7 +15,14 @@ from typing import Any
 from tesched_core.context import CycleContext
 from tesched_core.fields import priority, queue_boost, victim_boost
 from tesched_core.fields.contract import Orders, final, under_way
-from tesched_core.fields.nice import MOST_PUT_BACK, by_nice, by_priority, counted, put_back
+from tesched_core.fields.nice import (
+    MOST_PUT_BACK,
+    by_nice,
+    by_priority,
+    counted,
+    outlasts_its_job,
+    put_back,
+)
 from tesched_core.fields.reconcile import FieldLever, Want
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, sets
 from tesched_core.model.change import By, Change
@@ -123,8 +130,10 @@ class NiceRule(FieldLever[int]):
                 changes[one.job_id] = now
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Count the raises that are to be put back; a boost that changed nothing ends as well."""
-        return sum(one.by is By.QUEUE or not one.restored for one in memory.changes_of(self.name).values())
+        """Count the raises that are to be put back, and can be; a boost that changed nothing ends as well."""
+        jobs = snapshot.jobs
+        raises = [one for one in memory.changes_of(self.name).values() if not outlasts_its_job(one, jobs)]
+        return sum(one.by is By.QUEUE or not one.restored for one in raises)
 
     def _put_back_all(
         self,

@@ -13,9 +13,10 @@ meanwhile is its user's.
 A job is set free when its order frees no more resources, and in any case `guard.bind_for_s` after it was bound for the
 first time: a TE job whose victim has a long grace period does not wait beside an empty node. Only a victim that is
 ending then, in an Epilog that takes its time, is awaited: it can't take back what it has paid. While one of its nodes
-is out of service a TE job is bound to none (`placement/lost_nodes.py`). Slurm does not change this of a job that runs.
-So the binding is remembered until the job has ended, and a job that is put back in the queue is set free there. As with
-priorities: it is believed to be free only when that is seen, and what others have set is left.
+is out of service a TE job is bound to none (`placement/lost_nodes.py`). Slurm changes this of a job that waits alone.
+So the binding is remembered for as long as Slurm shows the job: one that is put back in the queue is set free there,
+also one that has ended, and that its user requeues. As with priorities: it is believed to be free only when that is
+seen, and what others have set is left.
 """
 
 from __future__ import annotations
@@ -156,8 +157,8 @@ class NodeBindingRule(FieldRule[Nodes]):
         return replace(one, restored=True)
 
     def unset(self, one: Change[Nodes], job: Job | None) -> Change[Nodes] | None:
-        """Remember the binding of a job that runs: it may be put back in the queue, and is set free there."""
-        return None if job is None or job.finished or one.restored else replace(one, since=None)
+        """Remember the binding of a job that runs, or has ended: it may be requeued, and is set free there."""
+        return None if job is None or one.restored else replace(one, since=None)
 
     def unsent(self, one: Change[Nodes], outcome: Outcome) -> Change[Nodes] | None:
         """Take back a first binding that certainly did not reach Slurm; in shadow mode, none did."""

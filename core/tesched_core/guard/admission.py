@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -65,6 +66,9 @@ class GuardAdmission:
         self._orders = orders_under_way(view.memory, view.snapshot, purpose)
         self._victims = victims
         self._waiting = {order.preemptor for order in orders if order.waits}
+        # An order that is to have further victims is no other one (`orders/reinforce.py`).
+        self._served = {order.preemptor for order in view.reserving if order.frees_resources}
+        self._leaving: set[JobId] = set()
         self._tally = Tally.of(view.memory.paid, orders, view.now, purpose)
 
     @classmethod
@@ -104,10 +108,12 @@ class GuardAdmission:
         """Return a refusal if the plan may not be carried out, or would pass a limit; else count it."""
         preemptor = self._view.snapshot.jobs.get(plan.preemptor)
         if preemptor is not None and preemptor.left_to_slurm:
-            code, text = RefusalCode.UNSUPPORTED, why_left_to_slurm(preemptor)
-            return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text)
+            return _of(plan, RefusalCode.UNSUPPORTED, why_left_to_slurm(preemptor))
+        if (why := self._strange(plan)) is not None:
+            return why
         if isinstance(plan, AwaitRoom) and self.waits(plan.preemptor):
             self._orders += 1
+            self._served.add(plan.preemptor)
             return None
         chosen = plan.victim_ids if isinstance(plan, MakeRoom) else ()
         view, deadlines = self._view, self._deadlines
@@ -117,14 +123,39 @@ class GuardAdmission:
         if isinstance(plan, MakeRoom) and plan.by_suspending:
             payments = [replace(one, node_s=0.0) for one in payments]  # no run ends
         if payments and (over := passed(self._tally, payments, self._turns or self._limits)) is not None:
-            text = _text(over, payments[0])
-            return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=over.code, text=text)
+            return _of(plan, over.code, _text(over, payments[0]))
         self._orders += 1
         self._victims += len(chosen)
+        self._served.add(plan.preemptor)
+        self._leaving.update(chosen)
         for one in payments:
             self._tally.add(one, view.now)
         _note_victims(plan, view, deadlines)
         return None
+
+    def _strange(self, plan: Plan) -> Refusal | None:
+        """Return a refusal of what no policy should propose: no job leaves twice, or for no nodes."""
+        if plan.preemptor in self._served:
+            return _of(
+                plan, RefusalCode.ORDER_OPEN, "the policy planned for it, and resources are freed for it already"
+            )
+        if not isinstance(plan, MakeRoom):
+            return None
+        known, names = self._view.columns.capacity.index, set(plan.nodes)
+        if not names or len(names) < len(plan.nodes) or not names <= known.keys():
+            text = (
+                f"the policy chose no nodes for it, or one twice, or an unknown one: {','.join(plan.nodes) or 'none'}"
+            )
+            return _of(plan, RefusalCode.NOT_MANAGED, text)
+        for job_id, times in Counter(plan.victim_ids).items():
+            if job_id in self._leaving or times > 1:
+                text = f"the policy chose job {job_id} as a victim, which may be none: it is one already in this cycle"
+                return _of(plan, RefusalCode.ALREADY_LEAVING, text)
+        return None
+
+
+def _of(plan: Plan, code: RefusalCode, text: str) -> Refusal:
+    return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text)
 
 
 def _unfit(plan: Plan, view: View, deadlines: Deadlines | None) -> Refusal | None:
@@ -156,7 +187,7 @@ def _ineligible(plan: MakeRoom, view: View) -> Refusal | None:
         else:
             continue
         text = f"the policy chose job {job_id} as a victim, which may be none: {why}"
-        return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text)
+        return _of(plan, code, text)
     return None
 
 
@@ -164,7 +195,7 @@ def _not_in_time(plan: MakeRoom, view: View) -> Refusal | None:
     """Return a refusal if its victims leave so late that the job would not end before a reservation or its deadline."""
     job = view.snapshot.jobs.get(plan.preemptor)
     why = None if job is None else why_too_late(job, plan.nodes, _starts_by(plan, view), view.snapshot)
-    return None if why is None else Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=why[0], text=why[1])
+    return None if why is None else _of(plan, *why)
 
 
 def _starts_by(plan: MakeRoom, view: View) -> UnixSeconds:

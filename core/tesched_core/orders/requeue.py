@@ -89,9 +89,8 @@ class RequeueLever(Lever):
         """Write the dependencies anew that Slurm has given up since the victim was seen to have failed."""
         if victim.left_at is None or context.now - victim.left_at > MEND_FOR_S:
             return
-        stuck = re.compile(rf"(?<![\d_])(?:{job.job_id}|{re.escape(job.label)})\(failed\)")
         for waits in context.snapshot.jobs.values():
-            if not waits.pending or not stuck.search(waits.dependency):
+            if not waits.pending or not _given_up(job, waits).search(waits.dependency):
                 continue
             text = f"it depends on job {victim.job_id}, which had died of its notice and is to run again"
             reason = Reason(
@@ -141,6 +140,17 @@ class RequeueLever(Lever):
 def owes_rerun(victim: Victim, job: Job) -> bool:
     """Check whether a victim's run is over for good, and its job is not back in the queue though it is to run again."""
     return victim.awaited and victim.departure in TO_RERUN and job.restarts == victim.restarts and not job.pending
+
+
+def _given_up(job: Job, waits: Job) -> re.Pattern[str]:
+    """Pattern of a dependency on this job that Slurm has given up, as squeue shows it of a job that waits.
+
+    By aftercorr a task waits for the task of its number alone, and is shown with the whole array.
+    """
+    names = [str(job.job_id), re.escape(job.label)]
+    if job.array_task_id is not None and job.array_task_id == waits.array_task_id:
+        names.append(rf"aftercorr:{job.array_job_id}_\*")
+    return re.compile(rf"(?<![\d_])(?:{'|'.join(names)})\(failed\)")
 
 
 def _has_left(order: Order, job_id: JobId) -> bool:

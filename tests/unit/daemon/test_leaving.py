@@ -521,6 +521,12 @@ def test_a_nice_value_of_a_job_that_is_completing_keeps_no_mode_from_beginning(s
     site.drive.ends(TE)
     site.turns(loop, 4)
     assert not site.store.memory.open_orders()
+    assert not loop.is_leaving
+    assert site.kinds() == []
+    site.drive.requeued(TE)
+    site.drive.change(TE, reason="Resources")
+    site.turns(loop, 4)
+    assert undone(site)
     assert not any(site.store.memory.changes.values())
 
 

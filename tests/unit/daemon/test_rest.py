@@ -9,7 +9,7 @@ import pytest
 from tesched_core.fields.nice import BASIC
 from tesched_core.model.change import HELD, By, Change, first_change
 from tesched_core.model.cluster import JobState, SlurmSettings
-from tesched_core.model.field import Field
+from tesched_core.model.field import Field, Nodes
 from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits, TeLimits, YieldBy
 from tesched_core.model.memory import Memory
@@ -141,6 +141,27 @@ def test_a_change_that_stays_while_its_job_is_held_wants_none(
 ) -> None:
     held = replace(seen(**over), settings=SlurmSettings(priority_type=priority_type))
     assert due(held, memory=Memory(changes={Field.NICE: {TRIAL.job_id: RAISED}})) is whole
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "whole"),
+    [
+        (RAISED, JobState.FAILED, True),
+        (replace(RAISED, since=None), JobState.FAILED, False),
+        (replace(RAISED, since=None), JobState.PENDING, True),
+        (replace(RAISED, since=None, field=Field.PRIORITY), JobState.FAILED, False),
+        (first_change(TRIAL.job_id, Field.NODES, Nodes(), Nodes(names=("n1",)), 980.0), JobState.FAILED, False),
+        (first_change(TRIAL.job_id, Field.NODES, Nodes(), Nodes(names=("n1",)), 980.0), JobState.RUNNING, True),
+        (first_change(TRIAL.job_id, Field.HOLD, 0, HELD, 980.0), JobState.CANCELLED, False),
+        (first_change(TRIAL.job_id, Field.HOLD, 0, HELD, 980.0), JobState.RUNNING, True),
+        (first_change(TRIAL.job_id, Field.THROTTLE, 0, 3, 980.0), JobState.CANCELLED, True),
+    ],
+)
+def test_a_change_that_stays_unless_its_ended_job_is_requeued_wants_none(
+    change: Change[Any], state: JobState, whole: bool
+) -> None:
+    memory = Memory(changes={Field.NICE if change.by else change.field: {TRIAL.job_id: change}})
+    assert due(seen(state=state), memory=memory) is whole
 
 
 def test_a_policy_that_moves_be_jobs_and_the_plugin_want_whole_polls() -> None:

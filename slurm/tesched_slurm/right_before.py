@@ -1,0 +1,75 @@
+"""Reasons that a command is not sent, by the job as it is right before it: it is not what it was at the poll.
+
+Another run than the one that is meant has begun, the job waits no more, or others hold it by now. A hold of its user's
+would be broken, or made an operator's, which that user can't end (22.05).
+"""
+
+from __future__ import annotations
+
+import re
+
+from tesched_core.intake.pending_reason import has_failed
+from tesched_core.model.actions import Failure, FailureKind, SetField
+from tesched_core.model.cluster import HELD_BY_ITS_USER, Job, JobState
+from tesched_core.model.field import Field, HoldState
+from tesched_core.model.hook import is_held_by_hook
+
+from tesched_slurm.run_command import Commands
+
+_NOT_BASIC = re.compile(r"^PriorityType\s*=\s*(?!priority/basic\s*$)\S", re.MULTILINE)
+
+
+def not_to_be_set(action: SetField, job: Job, commands: Commands) -> Failure | None:
+    """Reason that a field of the job is not to be set: it waits no more, or others hold it by now."""
+    # Slurm would take a running job's priority, and hold it at its next requeue.
+    if (action.field is Field.NODES or action.value is HoldState.HELD) and not job.pending:
+        return _by_now(job, str(job.state))
+    return _by_now(job, "held") if _is_held_by_others(action, job, commands) else None
+
+
+def _is_held_by_others(action: SetField, job: Job, commands: Commands) -> bool:
+    """Check whether others hold the job since the poll, and the action would change that."""
+    if not job.held:
+        return False
+    if action.value is HoldState.HELD:
+        return not is_held_by_hook(job)
+    if action.value is HoldState.RELEASED:
+        return job.reason == HELD_BY_ITS_USER and not is_held_by_hook(job)
+    return action.field is Field.NICE and _nice_releases(commands)
+
+
+def _nice_releases(commands: Commands) -> bool:
+    """Check whether Slurm gives a held job a priority with its nice value: with priority/basic, as far as is known."""
+    config = commands.run(("scontrol", "show", "config"))
+    return isinstance(config, Failure) or _NOT_BASIC.search(config) is None
+
+
+def not_that_run(job: Job, restarts: int) -> Failure | None:
+    """Reason that the job is not the run that was meant.
+
+    Slurm would requeue a job that has finished, too, and so run it a second time.
+    """
+    if job.state not in {JobState.RUNNING, JobState.SUSPENDED} or job.completing:
+        return _by_now(job, str(job.state))
+    return _unless_restarted(job, restarts)
+
+
+def not_ended_as(job: Job, restarts: int) -> Failure | None:
+    """Reason that the meant run of the job has not ended by itself; None if it has.
+
+    One that has failed, and whose nodes are still completing, has ended.
+    """
+    ended = job.finished and job.state is not JobState.CANCELLED and not job.completing
+    if not ended and not has_failed(job):
+        return _by_now(job, str(job.state))
+    return _unless_restarted(job, restarts)
+
+
+def _unless_restarted(job: Job, restarts: int) -> Failure | None:
+    if job.restarts != restarts:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} has restarted since")
+    return None
+
+
+def _by_now(job: Job, what: str) -> Failure:
+    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {what} by now")
