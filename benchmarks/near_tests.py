@@ -306,6 +306,7 @@ NEAR = {
     "submit_line": ("tests/unit/slurm/test_submit_line.py",),
     "garbage": ("tests/unit/daemon/test_service_turns.py",),
     "service": ("tests/unit/daemon/test_service_turns.py",),
+    "wiring": ("tests/integration/test_threads.py",),
     "refusals": ("tests/integration/test_db_refusals.py",),
     "decision": ("tests/integration/test_db_refusals.py",),
     "considered": ("tests/integration/test_db_refusals.py",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -206,7 +206,8 @@ def run(path: Path, *, once: bool = False) -> None:
     log.info("Slurm is reached through %s: %s", client.name, client.why)
     inbox = Inbox() if config.reports.socket and not once else None
     teller = Teller(config.tell)
-    with opened_loop(config, client, inbox=inbox, teller=teller) as loop:
+    # To the end: a second SIGTERM must not keep what is changed from being put back.
+    with ExitStack() as signals, opened_loop(config, client, inbox=inbox, teller=teller) as loop:
         try:
             if once:
                 turn = loop.turn()
@@ -215,15 +216,15 @@ def run(path: Path, *, once: bool = False) -> None:
                 actuator = telling_too(client.actuator, teller)
                 reloader = Reloader(path=path, running=config, actuator=actuator, teller=teller)
                 with _metrics(loop, reloader):
-                    _serve(loop, reloader, inbox)
+                    _serve(loop, reloader, inbox, signals)
         finally:
             _leave_file(loop)
         _resign(loop)
     teller.close()
 
 
-def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
-    """Run until SIGTERM; then put back what is changed, where that is configured."""
+def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None, signals: ExitStack) -> None:
+    """Run until SIGTERM; then put back what is changed, where that is configured. Signals are taken for `signals`."""
     shares = WakeupShares(lambda: clients.slurm_user(_commands(reloader.running)))
     count = SubmissionCount(commands=_commands(reloader.running))
     to_slurm = loop.calls
@@ -244,6 +245,7 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
         new_jobs.running(),
     ):
+        signals.enter_context(service.signals())
         service.run()
         # While the socket is there: a job that is held finds a daemon, or is not held.
         _leave_file(loop)
