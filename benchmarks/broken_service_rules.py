@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _SERVICE, _WIRING = "daemon/tesched_daemon/service.py", "daemon/tesched_daemon/wiring.py"
+_CHECKS = "daemon/tesched_daemon/config_checks.py"
 
 SERVICE_MUTATIONS = (
     Mutation("watchdog: a wait is no hang", _SERVICE, '        notify(WATCHDOG="1")\n\n    @', "\n    @"),
@@ -23,4 +24,18 @@ SERVICE_MUTATIONS = (
         "        signals.enter_context(service.signals())\n        service.run()\n",
         "        with service.signals():\n            service.run()\n",
     ),
+    Mutation(
+        "paths: a slurm.conf that is not there", _CHECKS, '("slurm.conf", unread_conf(conf), ', '("slurm.conf", "", '
+    ),
+    Mutation(
+        "paths: sockets and files of the daemon",
+        _CHECKS,
+        "!= _RUNTIME and (why := has(path))",
+        "== path and (why := has(path))",
+    ),
+    Mutation(
+        "paths: the unit's own folder is there later", _CHECKS, "if text and path.parent != _RUNTIME and", "if text and"
+    ),
+    Mutation("paths: a program that is no file", _CHECKS, "    if not stat.S_ISREG(mode):", "    if False:"),
+    Mutation("paths: a program without the right", _CHECKS, "if mode & 0o111 else", "if True else"),
 )

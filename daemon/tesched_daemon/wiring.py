@@ -30,9 +30,8 @@ from tesched_slurm.submission_signs import SubmissionCount
 
 from tesched_daemon import log_lines
 from tesched_daemon.admission_file import AdmissionFile
-from tesched_daemon.bounded_read import bounded_read
 from tesched_daemon.config import Config, load_files
-from tesched_daemon.config_checks import refuse, remarks
+from tesched_daemon.config_checks import CONF_ADVICE, refuse, remarks, unread_conf
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.job_reports import socket as report_socket
@@ -145,20 +144,12 @@ def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReport
 
 
 def check_conf(config: Config) -> None:
-    """Raise StartError where the configured slurm.conf is not there: each of Slurm's commands would hang for it.
+    """Raise StartError where the configured slurm.conf cannot be read: each of Slurm's commands would hang for it.
 
     For commands that a person waits for. The daemon goes on polling: a file server may be late.
     """
-    conf = config.slurm.conf
-    if not conf:
-        return
-    try:
-        bounded_read(Path(conf).stat)
-    except FileNotFoundError:
-        advice = "name the site's file, or leave the key out if Slurm finds it"
-        raise StartError(f"there is no {conf} (slurm.conf): {advice}") from None
-    except (OSError, ValueError) as error:
-        raise StartError(f"{conf} (slurm.conf): {getattr(error, 'strerror', None) or error}") from None
+    if why := unread_conf(config.slurm.conf):
+        raise StartError(f"slurm.conf: {why}; {CONF_ADVICE}")
 
 
 def look(config: Config) -> Snapshot:

@@ -387,7 +387,7 @@ def test_a_slurm_conf_that_is_not_there_is_named_and_no_command_of_slurm_is_run(
     path.write_text(f'{path.read_text()}\n[slurm]\nconf = "{missing}"\n')
     monkeypatch.setattr(Commands, "run", lambda *_, **__: pytest.fail("a command of Slurm was run"))
     said = tesched(argv[0], "--config", str(path), *argv[1:])
-    assert (said.exit_code, f"there is no {missing} (slurm.conf)" in said.output) == (2, True), said.output
+    assert (said.exit_code, f"slurm.conf: there is no {missing}; " in said.output) == (2, True), said.output
 
 
 def test_a_slurm_conf_that_cannot_be_examined_is_named_with_the_reason(tmp_path: Path) -> None:
@@ -396,4 +396,4 @@ def test_a_slurm_conf_that_cannot_be_examined_is_named_with_the_reason(tmp_path:
     path.write_text(f'{path.read_text()}\n[slurm]\nconf = "{tmp_path}/file/slurm.conf"\n')
     said = tesched("undo", "--config", str(path))
     assert said.exit_code == 2
-    assert f"{tmp_path}/file/slurm.conf (slurm.conf): Not a directory" in said.output
+    assert f"slurm.conf: {tmp_path}/file/slurm.conf: Not a directory; " in said.output
