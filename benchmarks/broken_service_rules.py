@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _SERVICE, _WIRING = "daemon/tesched_daemon/service.py", "daemon/tesched_daemon/wiring.py"
-_CHECKS = "daemon/tesched_daemon/config_checks.py"
+_CHECKS, _ENGINE = "daemon/tesched_daemon/config_checks.py", "db/tesched_db/engine.py"
 
 SERVICE_MUTATIONS = (
     Mutation("watchdog: a wait is no hang", _SERVICE, '        notify(WATCHDOG="1")\n\n    @', "\n    @"),
@@ -38,4 +38,7 @@ SERVICE_MUTATIONS = (
     ),
     Mutation("paths: a program that is no file", _CHECKS, "    if not stat.S_ISREG(mode):", "    if False:"),
     Mutation("paths: a program without the right", _CHECKS, "if mode & 0o111 else", "if True else"),
+    Mutation("store: a port that is no number", _ENGINE, "raise StoreError(_NO_PORT) from None", "raise"),
+    Mutation("store: a port that is none", _ENGINE, "not 1 <= parsed.port <= 65_535", "parsed.port < 1"),
+    Mutation("store: its name is without a password", _ENGINE, "lock_wait_s), shown(url)", "lock_wait_s), url"),
 )
