@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _SERVICE, _WIRING = "daemon/tesched_daemon/service.py", "daemon/tesched_daemon/wiring.py"
+_COMMON = "cli/tesched_cli/common.py"
 _CHECKS, _ENGINE = "daemon/tesched_daemon/config_checks.py", "db/tesched_db/engine.py"
 
 SERVICE_MUTATIONS = (
@@ -41,4 +42,10 @@ SERVICE_MUTATIONS = (
     Mutation("store: a port that is no number", _ENGINE, "raise StoreError(_NO_PORT) from None", "raise"),
     Mutation("store: a port that is none", _ENGINE, "not 1 <= parsed.port <= 65_535", "parsed.port < 1"),
     Mutation("store: its name is without a password", _ENGINE, "lock_wait_s), shown(url)", "lock_wait_s), url"),
+    Mutation(
+        "input: a configuration that may not be read", _COMMON, "path_type=Path, readable=False", "path_type=Path"
+    ),
+    Mutation("input: no empty name", _COMMON, 'if value == "":', 'if value == "?":'),
+    Mutation("input: ASCII's digits", _COMMON, 'r"([0-9]{1,9})([smhd]?)"', 'r"(\\d{1,9})([smhd]?)"'),
+    Mutation("input: no pause of a thousand years", _COMMON, "if seconds > LONGEST_S:", "if False:"),
 )

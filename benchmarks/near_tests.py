@@ -322,7 +322,12 @@ NEAR = {
         "tests/unit/slurm/test_known_records.py",
         "tests/unit/slurm/test_queue.py",
     ),
-    "common": ("tests/integration/test_cli_users_text.py", "tests/integration/test_cli_status.py"),
+    "common": (
+        "tests/integration/test_cli_users_text.py",
+        "tests/integration/test_cli_status.py",
+        "tests/integration/test_cli.py",
+        "tests/integration/test_other_user.py",
+    ),
     "one_line_errors": ("tests/integration/test_cli.py",),
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "remembered": ("tests/integration/test_start_up.py",),
