@@ -159,6 +159,15 @@ def test_prune_is_kept_as_close_as_the_daemon(unit: configparser.ConfigParser) -
             assert other["Service"][key] == value, key
 
 
+def test_prune_has_the_variables_of_the_daemon_and_the_page_names_their_files() -> None:
+    files = re.compile(r"^EnvironmentFile=-(.*)$", re.MULTILINE)
+    found = files.findall(UNIT.read_text())
+    assert found == files.findall((SYSTEMD / "tesched-prune.service").read_text())
+    page = (ROOT / "docs" / "howto" / "installation.md").read_text()
+    way_back = page[page.index("## Away with it") :]
+    assert [name for name in found if f" {name} " not in way_back or f"`{name}`" not in page] == []
+
+
 def test_the_live_page_is_kept_as_close_as_the_daemon_and_may_write_its_socket_alone(
     unit: configparser.ConfigParser,
 ) -> None:
