@@ -187,5 +187,5 @@ EARLY_MUTATIONS = (
         "        except JournalError as error:\n            # Whatever it is",
     ),
     Mutation("early: not after trouble", _WAKEUP, "takes_early and not troubled and pause_s <= 0", "takes_early"),
-    Mutation("early: systemd hears of it", _SERVICE, '        notify(WATCHDOG="1")\n', "        pass\n"),
+    Mutation("early: systemd hears of it", _SERVICE, '        notify(WATCHDOG="1")\n        with', "        with"),
 )

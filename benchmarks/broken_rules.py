@@ -33,6 +33,7 @@ from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
+from benchmarks.broken_service_rules import SERVICE_MUTATIONS
 from benchmarks.broken_shard_rules import SHARD_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
 from benchmarks.broken_trace_rules import TRACE_MUTATIONS
@@ -850,6 +851,7 @@ MUTATIONS = (
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
+    *SERVICE_MUTATIONS,
     *SHARD_MUTATIONS,
     *TWIN_MUTATIONS,
     *SPREAD_MUTATIONS,

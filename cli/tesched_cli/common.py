@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Engine
 from tesched_core.model.extra import Extra
+from tesched_core.model.ranges import LONGEST_S
 from tesched_core.model.told_error import ToldError
 from tesched_core.model.visible import shortened, visible, visible_lines
 from tesched_daemon.config_errors import ConfigError
@@ -67,10 +68,27 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the seconds."""
-        found = re.fullmatch(r"(\d{1,9})([smhd]?)", str(value))
+        found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", str(value))
         if not found or int(found[1]) == 0 or (self.unit and not found[2]):
             self.fail(f"{value!r} is not a duration such as 90s, 15m, 2h or 1d", param, ctx)
-        return int(found[1]) * float(_UNITS[found[2] or "s"])
+        seconds = int(found[1]) * float(_UNITS[found[2] or "s"])
+        if seconds > LONGEST_S:
+            self.fail(f"{value!r} is above a hundred years", param, ctx)
+        return seconds
+
+
+class ConfigPath(click.Path):
+    """The path of a configuration. Whether it may be read is checked later: the message names the group that may."""
+
+    def __init__(self) -> None:
+        """Make a path of what is typed."""
+        super().__init__(path_type=Path, readable=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raises BadParameter for an empty text, which as a path would be the current folder."""
+        if value == "":
+            self.fail("'' names no file", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class NumberRange(click.FloatRange):
@@ -93,7 +111,7 @@ def names_in(text: str) -> tuple[str, ...]:
 named_config_option = click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=ConfigPath(),
     envvar=VARIABLE,
     show_default=f"the first of ./{NAME}, ~/.config/tesched/{NAME}, {DEFAULT_PATH}",
     help=f"The configuration (environment: {VARIABLE}).",
@@ -135,15 +153,16 @@ def configuration(path: Path) -> Config:
     """Return the configuration. Raises ConfigError; where the caller may not read it, with the group that may."""
     from tesched_daemon.config import load  # noqa: PLC0415 - imports each policy: see `shown_config`
 
-    return _loaded(load, path)
+    return loaded_by(load, path)
 
 
 def shown_configuration(path: Path) -> ShownConfig:
     """Return the tables of a command that only shows the store. Raises ConfigError, as `configuration`."""
-    return _loaded(load_shown, path)
+    return loaded_by(load_shown, path)
 
 
-def _loaded(load: Callable[[Path], T], path: Path) -> T:
+def loaded_by(load: Callable[[Path], T], path: Path) -> T:
+    """Load the configuration. Raises ConfigError as `configuration`."""
     try:
         return load(path)
     except ConfigError:

@@ -18,7 +18,7 @@ from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.config_lookup import VARIABLE, places, search
 from tesched_daemon.config_readers import unreadable
 
-from tesched_cli.common import config_option, console, json_option, say, say_lines, table
+from tesched_cli.common import ConfigPath, config_option, console, json_option, loaded_by, say, say_lines, table
 from tesched_cli.example_keys import explained
 from tesched_cli.json_output import document, print_json
 
@@ -56,7 +56,7 @@ def config() -> None:
 @json_option
 def show(*, config_path: Path, as_json: bool) -> None:
     """Show which file is used, what holds, and which file says so."""
-    loaded = load_files(config_path)
+    loaded = loaded_by(load_files, config_path)
     found = list(settings(loaded))
     by = _found_by(config_path)
     if as_json:
@@ -72,12 +72,12 @@ def show(*, config_path: Path, as_json: bool) -> None:
 
 
 @config.command()
-@click.argument("path", type=click.Path(path_type=Path), envvar=VARIABLE, required=False)
+@click.argument("path", type=ConfigPath(), envvar=VARIABLE, required=False)
 def check(path: Path | None) -> None:
     """Say whether PATH, with conf.d beside it, can be used. Without PATH it is the configuration that is found."""
     path = path or search()
     try:
-        loaded = load_files(path)
+        loaded = loaded_by(load_files, path)
         refuse(loaded)
     except ConfigError as error:
         for complaint in error.every:

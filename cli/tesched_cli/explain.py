@@ -80,7 +80,7 @@ _SHADOW = "mode shadow: recorded, nothing was done"
 @click.argument("job")
 def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     """Say what tesched knows of JOB, what it did about it and why. JOB is 123, 120_4 or 130+1."""
-    if not job[:1].isdecimal():
+    if not (job.isascii() and job[:1].isdecimal()):
         raise click.BadParameter(f"{job!r} is no job: 123, 120_4 (a task of an array) or 130+1", param_hint="JOB")
     config = shown_configuration(config_path)
     with store_of(config) as engine:

@@ -13,6 +13,9 @@ from tesched_cli.common import Duration, changing_config_option, json_option, sa
 from tesched_cli.health import NO_DAEMON, health
 from tesched_cli.json_output import document, print_json
 
+#: characters of a reason, which each `tesched status` has
+_LONGEST_REASON = 500
+
 
 @document("pause")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +34,15 @@ class UnpauseJson:
     was_paused: bool
 
 
+def _bounded(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if len(value) > _LONGEST_REASON:
+        raise click.BadParameter(f"it has {len(value)} characters; {_LONGEST_REASON} are enough for a reason")
+    return value
+
+
 @click.command()
 @changing_config_option
-@click.option("--reason", default="", help="Why; `tesched status` shows it.")
+@click.option("--reason", default="", callback=_bounded, help="Why; `tesched status` shows it.")
 @click.option("--for", "for_s", type=Duration(), help="It ends by itself after so long: 90s, 15m, 2h, 1d.")
 @json_option
 def pause(config_path: Path, *, reason: str, for_s: float | None, as_json: bool) -> None:

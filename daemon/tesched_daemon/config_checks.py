@@ -19,6 +19,7 @@ from tesched_db.engine import DRIVER, parse_url
 from tesched_slurm.client_choice import ClientChoice
 
 from tesched_daemon import admission_file, marks_file
+from tesched_daemon.bounded_read import bounded_read
 from tesched_daemon.config import Config, Loaded
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.early_fit import Hindrance, advice, hindrances, said
@@ -30,6 +31,9 @@ from tesched_daemon.settings import Mode, Pace
 
 #: the first words of the files that the daemon writes, by key of [slurm]
 _WORDS = {"marks": marks_file.WORD, "admission": admission_file.WORD}
+#: what to do about a slurm.conf that is not there
+CONF_ADVICE = "name the site's file, or leave the key out if Slurm finds it"
+_MAKE_PROGRAM = "name a program that is there and executable, and its arguments"
 #: the unit's RuntimeDirectory (systemd/tesched.service)
 _RUNTIME = Path(Pace().socket).parent
 
@@ -84,17 +88,28 @@ def _missing_folders(loaded: Loaded) -> Iterator[str]:
 
 def _no_place_for(path: Path) -> str:
     """Reason that no socket can be made at the path; empty if one can, or that may not be seen."""
+    if why := _no_folder_for(path):
+        return why
     try:
-        if not stat.S_ISDIR(path.parent.stat().st_mode):
-            return f"{path.parent} is no folder"
         found = path.lstat().st_mode
-    except FileNotFoundError:
-        return "" if path.parent.is_dir() else f"there is no folder {path.parent}"
-    except PermissionError:
+    except (FileNotFoundError, PermissionError):
         return ""
     except OSError as error:
         return f"it cannot be examined: {error.strerror}"
     return "" if stat.S_ISSOCK(found) else f"it is {kind_of(found)}, where a socket is to be"
+
+
+def _no_folder_for(path: Path) -> str:
+    """Reason that there can be no file at the path; empty if there can, or that may not be seen."""
+    try:
+        is_folder = stat.S_ISDIR(path.parent.stat().st_mode)
+    except FileNotFoundError:
+        return f"there is no folder {path.parent}"
+    except PermissionError:
+        return ""
+    except OSError as error:
+        return f"it cannot be examined: {error.strerror}"
+    return "" if is_folder else f"{path.parent} is no folder"
 
 
 def _missing_packages(loaded: Loaded) -> Iterator[str]:
@@ -202,6 +217,7 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             advice=f"set it to false, or set {advice(found)}",
         )
     yield from _served_store(loaded)
+    yield from _missing_files(loaded)
     if not is_loopback(config.metrics.listen):
         yield Remark(
             file=loaded.tree.blamed("metrics.listen"),
@@ -215,6 +231,53 @@ def _of_a_place(config: Config) -> str:
     """Name of the first rule that makes jobs TE by their partition or QOS; empty if there is none."""
     te = (rule for rule in config.classes.rules if rule.job_class is JobClass.TE)
     return next((rule.name for rule in te if rule.match.partitions or rule.match.qos), "")
+
+
+def unread_conf(conf: str) -> str:
+    """Reason that the slurm.conf that is configured cannot be read; empty if it can, or none is."""
+    try:
+        if conf:
+            bounded_read(lambda: Path(conf).open("rb").close())
+    except FileNotFoundError:
+        return f"there is no {conf}"
+    except (OSError, ValueError) as error:
+        return f"{conf}: {getattr(error, 'strerror', None) or error}"
+    return ""
+
+
+def _missing_files(loaded: Loaded) -> Iterator[Remark]:
+    """Yield the paths at which the daemon finds nothing, or cannot write, and goes on; each may come later."""
+    config = loaded.config
+    conf, program = config.slurm.conf, config.tell.command[:1]
+    found = [
+        ("slurm.conf", unread_conf(conf), "each command of Slurm's fails, after a wait", CONF_ADVICE),
+        *(("tell.command", _no_program(Path(path)), "no user is notified by it", _MAKE_PROGRAM) for path in program),
+    ]
+    for key, text, has, follows in (
+        ("loop.socket", config.loop.socket, _no_place_for, "no job is seen before the next poll"),
+        ("slurm.marks", config.slurm.marks, _no_folder_for, "no job can be marked"),
+        ("slurm.admission", config.slurm.admission, _no_folder_for, "the submission hook holds no job"),
+        ("idle.file", config.idle.file, _no_folder_for, "no job counts as idle"),
+    ):
+        path = Path(text)
+        if text and path.parent != _RUNTIME and (why := has(path)):
+            found.append((key, f"{path}: {why}", follows, "make that folder, or name a path in one that is there"))
+    for key, why, follows, advice in found:
+        if why:
+            yield Remark(file=loaded.tree.blamed(key), key=key, text=f"{why}: {follows}", advice=advice)
+
+
+def _no_program(path: Path) -> str:
+    """Reason that the program cannot be run by any user; empty if it can, or that may not be seen."""
+    try:
+        mode = path.stat().st_mode
+    except PermissionError:
+        return ""
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    if not stat.S_ISREG(mode):
+        return f"{path}: it is {kind_of(mode)}, where a program is to be"
+    return "" if mode & 0o111 else f"{path}: it is not executable"
 
 
 def _served_store(loaded: Loaded) -> Iterator[Remark]:

@@ -94,22 +94,21 @@ class Service:
         )
 
     def run(self) -> None:
-        """Run until SIGTERM, SIGINT or `stop`. Raises what a turn raised, which is a bug of ours."""
-        with _signals(self._asked):
-            self._scheduler.start()
-            with self._planning:
-                self._plan()
-            while self._next_ask() is _Ask.RELOAD:
-                if not self._reload_asked:
-                    self._reload_asked = True
-                    with self._planning:
-                        self._plan()
-            with self._planning:
-                self._stopping = True
-                self._scheduler.remove_all_jobs()
-            log.info("stopping: the turn under way is finished first")
-            notify(STOPPING="1", STATUS="stopping")
-            self._scheduler.shutdown(wait=True)
+        """Run until `stop`, or a signal (`signals`). Raises what a turn raised, which is a bug of ours."""
+        self._scheduler.start()
+        with self._planning:
+            self._plan()
+        while self._next_ask() is _Ask.RELOAD:
+            if not self._reload_asked:
+                self._reload_asked = True
+                with self._planning:
+                    self._plan()
+        with self._planning:
+            self._stopping = True
+            self._scheduler.remove_all_jobs()
+        log.info("stopping: the turn under way is finished first")
+        notify(STOPPING="1", STATUS="stopping")
+        self._scheduler.shutdown(wait=True)
         if self._failed is not None:
             raise self._failed
 
@@ -123,13 +122,39 @@ class Service:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Plan a turn anew that is due and has not begun.
+        """Plan a turn anew that is due and has not begun; let systemd know that none is, however long the wait.
 
         The scheduler goes by the clock on the wall: where that was set back by an hour, no turn would come for an hour.
         """
         with self._planning:
-            if not self._turning and self._agenda.wait_s(time.monotonic()) <= 0:
+            if self._turning:
+                return
+            if self._agenda.wait_s(time.monotonic()) <= 0:
                 self._plan()
+                return
+        notify(WATCHDOG="1")
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Take SIGTERM, SIGINT and SIGHUP in until the block ends; once it stops, none of them ends it any sooner.
+
+        Only the main thread may do so; elsewhere (a test) nothing is changed.
+        """
+
+        def handler(number: int, _frame: FrameType | None) -> None:
+            log.info("received %s%s", signal.Signals(number).name, ": already stopping" if self._stopping else "")
+            self._asked.put(_Ask.RELOAD if number == signal.SIGHUP else _Ask.STOP)
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        before = {number: signal.signal(number, handler) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, old in before.items():
+                signal.signal(number, old)
 
     def stop(self) -> None:
         """Ask it to stop; returns at once."""
@@ -234,26 +259,3 @@ class Service:
         if turn.summary != self._said:
             log.log(logging.WARNING if turn.trouble else logging.INFO, "%s", turn.summary)
             self._said = turn.summary
-
-
-@contextmanager
-def _signals(asked: SimpleQueue[_Ask]) -> Iterator[None]:
-    """Put what a signal asks for into the queue.
-
-    Only the main thread may do so; elsewhere (a test) nothing is changed.
-    """
-
-    def handler(number: int, _frame: FrameType | None) -> None:
-        log.info("received %s", signal.Signals(number).name)
-        asked.put(_Ask.RELOAD if number == signal.SIGHUP else _Ask.STOP)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

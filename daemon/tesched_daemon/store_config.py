@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import make_url
-from tesched_db.engine import parse_url
+from tesched_db.engine import parse_url, shown
 from tesched_db.errors import StoreError
 
 
@@ -27,5 +26,4 @@ class StoreConfig:
 
     def shown(self) -> str:
         """Return the URL without its passwords, for logs and screens."""
-        url = make_url(self.url)
-        return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
+        return shown(self.url)

@@ -74,9 +74,9 @@ def poke(path: str) -> None:
         except BlockingIOError:
             return
         except OSError as error:
-            if error.errno == errno.ECONNREFUSED:
-                raise PokeError(f"{path}: no daemon listens there") from None
-            raise PokeError(f"{path}: {error.strerror}") from None
+            if error.errno in {errno.ECONNREFUSED, errno.ENOENT}:
+                raise PokeError(f"loop.socket {path}: no daemon listens there") from None
+            raise PokeError(f"loop.socket {path}: {error.strerror}") from None
 
 
 class Agenda:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,9 +30,8 @@ from tesched_slurm.submission_signs import SubmissionCount
 
 from tesched_daemon import log_lines
 from tesched_daemon.admission_file import AdmissionFile
-from tesched_daemon.bounded_read import bounded_read
 from tesched_daemon.config import Config, load_files
-from tesched_daemon.config_checks import refuse, remarks
+from tesched_daemon.config_checks import CONF_ADVICE, refuse, remarks, unread_conf
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.job_reports import socket as report_socket
@@ -145,20 +144,12 @@ def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReport
 
 
 def check_conf(config: Config) -> None:
-    """Raise StartError where the configured slurm.conf is not there: each of Slurm's commands would hang for it.
+    """Raise StartError where the configured slurm.conf cannot be read: each of Slurm's commands would hang for it.
 
     For commands that a person waits for. The daemon goes on polling: a file server may be late.
     """
-    conf = config.slurm.conf
-    if not conf:
-        return
-    try:
-        bounded_read(Path(conf).stat)
-    except FileNotFoundError:
-        advice = "name the site's file, or leave the key out if Slurm finds it"
-        raise StartError(f"there is no {conf} (slurm.conf): {advice}") from None
-    except (OSError, ValueError) as error:
-        raise StartError(f"{conf} (slurm.conf): {getattr(error, 'strerror', None) or error}") from None
+    if why := unread_conf(config.slurm.conf):
+        raise StartError(f"slurm.conf: {why}; {CONF_ADVICE}")
 
 
 def look(config: Config) -> Snapshot:
@@ -206,7 +197,8 @@ def run(path: Path, *, once: bool = False) -> None:
     log.info("Slurm is reached through %s: %s", client.name, client.why)
     inbox = Inbox() if config.reports.socket and not once else None
     teller = Teller(config.tell)
-    with opened_loop(config, client, inbox=inbox, teller=teller) as loop:
+    # To the end: a second SIGTERM must not keep what is changed from being put back.
+    with ExitStack() as signals, opened_loop(config, client, inbox=inbox, teller=teller) as loop:
         try:
             if once:
                 turn = loop.turn()
@@ -215,15 +207,15 @@ def run(path: Path, *, once: bool = False) -> None:
                 actuator = telling_too(client.actuator, teller)
                 reloader = Reloader(path=path, running=config, actuator=actuator, teller=teller)
                 with _metrics(loop, reloader):
-                    _serve(loop, reloader, inbox)
+                    _serve(loop, reloader, inbox, signals)
         finally:
             _leave_file(loop)
         _resign(loop)
     teller.close()
 
 
-def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
-    """Run until SIGTERM; then put back what is changed, where that is configured."""
+def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None, signals: ExitStack) -> None:
+    """Run until SIGTERM; then put back what is changed, where that is configured. Signals are taken for `signals`."""
     shares = WakeupShares(lambda: clients.slurm_user(_commands(reloader.running)))
     count = SubmissionCount(commands=_commands(reloader.running))
     to_slurm = loop.calls
@@ -244,6 +236,7 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
         new_jobs.running(),
     ):
+        signals.enter_context(service.signals())
         service.run()
         # While the socket is there: a job that is held finds a daemon, or is not held.
         _leave_file(loop)

@@ -42,6 +42,23 @@ ANSWER_S = STATEMENT_S + 10
 #: many are to be left unanswered. What was sent and is not acknowledged is given up in the same time, 20 s.
 PROBE_S = 5
 PROBES = 3
+_NO_PORT = (
+    "the port in the state store's URL is no number from 1 to 65535; "
+    "in a user's name and a password write %40 for @, %3A for :, %2F for /, %23 for #, %25 for %"
+)
+#: the execution option with the store's name in messages: its file, or its URL without a password
+_NAMED = "tesched_named"
+
+
+def shown(url: str) -> str:
+    """Return the URL without its passwords, for logs and screens."""
+    parsed = make_url(url).difference_update_query(["password", "sslpassword"])
+    return parsed.render_as_string(hide_password=True)
+
+
+def named_store(engine: Engine) -> str:
+    """Name of the engine's store in messages: "the state store /var/lib/…"."""
+    return f"the state store {engine.get_execution_options()[_NAMED]}"
 
 
 def parse_url(url: str) -> URL:
@@ -49,11 +66,15 @@ def parse_url(url: str) -> URL:
 
     Raises StoreError for anything but SQLite and PostgreSQL.
     """
+    # No message repeats the URL, and with it a password.
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
-        # The message would repeat the URL, and with it a password.
-        raise StoreError("the state store's URL is not one of the form sqlite:////path or postgresql://…") from error
+    except ArgumentError:
+        raise StoreError("the state store's URL is not one of the form sqlite:////path or postgresql://…") from None
+    except ValueError:
+        raise StoreError(_NO_PORT) from None
+    if parsed.port is not None and not 1 <= parsed.port <= 65_535:
+        raise StoreError(_NO_PORT)
     backend = parsed.get_backend_name()
     if backend in {"postgresql", "postgres"}:
         return parsed.set(drivername="postgresql+psycopg")
@@ -75,8 +96,10 @@ def make_engine(url: str, *, read_only: bool = False, create: bool = False, lock
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite":
-        return _sqlite(parsed, read_only, create, lock_wait_s)
-    return _postgresql(parsed, read_only, lock_wait_s)
+        engine, named = _sqlite(parsed, read_only, create, lock_wait_s), str(Path(parsed.database or "").absolute())
+    else:
+        engine, named = _postgresql(parsed, read_only, lock_wait_s), shown(url)
+    return engine.execution_options(**{_NAMED: named})
 
 
 def open_store(url: str, *, read_only: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> Engine:
@@ -95,7 +118,7 @@ def open_store(url: str, *, read_only: bool = False, lock_wait_s: float = LOCK_W
 
 def schema_of(engine: Engine) -> str | None:
     """Return the migration that the store is at; None for an empty store."""
-    with store_errors("read the state store"), engine.connect() as connection:
+    with store_errors(f"read {named_store(engine)}"), engine.connect() as connection:
         if not inspect(connection).has_table("alembic_version"):
             return None
         found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
@@ -118,15 +141,15 @@ def release_of(schema: str) -> tuple[int, ...]:
 
 def check_schema(engine: Engine) -> None:
     """Raise StoreError unless the store's schema is the one that this code knows."""
-    found = schema_of(engine)
+    found, named = schema_of(engine), named_store(engine)
     if found == SCHEMA:
         return
     if found is None:
-        raise StoreError("the state store is empty; run `tesched db upgrade`")
+        raise StoreError(f"{named} is empty; run `tesched db upgrade`")
     if release_of(found) < release_of(SCHEMA):
-        raise StoreError(f"the state store is of an older tesched (schema {found}); run `tesched db upgrade`")
+        raise StoreError(f"{named} is of an older tesched (schema {found}); run `tesched db upgrade`")
     raise StoreError(
-        f"the state store is of a newer tesched (schema {found}, this one knows {SCHEMA}); install that release, "
+        f"{named} is of a newer tesched (schema {found}, this one knows {SCHEMA}); install that release, "
         "and let its `tesched db upgrade` have the last word"
     )
 
@@ -148,12 +171,12 @@ def reading(engine: Engine) -> Engine:
 
 
 @contextmanager
-def reader(engine: Engine, doing: str = "read the state store") -> Iterator[Connection]:
+def reader(engine: Engine, doing: str = "") -> Iterator[Connection]:
     """Yield a connection that sees one instant. Raises StoreError for what is raised while the store is read by it.
 
-    `doing` is what cannot be done then, for its message.
+    `doing` is what cannot be done then, for its message; else it is that the store is read.
     """
-    with store_errors(doing), reading(engine).connect() as connection:
+    with store_errors(doing or f"read {named_store(engine)}"), reading(engine).connect() as connection:
         yield connection
 
 

@@ -32,7 +32,7 @@ from tesched_core.ports import CycleReport
 
 from tesched_db.clock_skew import later_by_s, now_of
 from tesched_db.decision_rows import action_values, outcome_values, transition_values
-from tesched_db.engine import reading, writing
+from tesched_db.engine import named_store, reading, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.finished_runs import learn_ended
 from tesched_db.held import Held
@@ -158,7 +158,7 @@ class SqlJournal:
         Of another process's, the times are made those that this host's clock had or will have.
         """
         self._held = None
-        with store_errors("read the state store"), self._reads.connect() as connection:
+        with store_errors(f"read {named_store(self._reads)}"), self._reads.connect() as connection:
             held = Held.load(connection, self._states)
             by_s = self._later_by_s(connection)
         self._held = held
@@ -279,7 +279,7 @@ class SqlJournal:
         """
         held, self._held = self._held, None
         if held is None:
-            with store_errors("read the state store"), self._reads.connect() as connection:
+            with store_errors(f"read {named_store(self._reads)}"), self._reads.connect() as connection:
                 held = Held.load(connection, self._states)
         with store_errors("write to the state store", reads=not of_jobs), self._engine.begin() as connection:
             yield connection, held

@@ -11,7 +11,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine
 
-from tesched_db.engine import SCHEMA, make_engine, release_of, schema_of, writing
+from tesched_db.engine import SCHEMA, make_engine, named_store, release_of, schema_of, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.tables import Base
 
@@ -33,8 +33,8 @@ def upgrade(url: str) -> str:
     try:
         before = schema_of(engine)
         if before is not None and release_of(before) > release_of(SCHEMA):
-            raise StoreError(f"the state store is of a newer tesched (schema {before}, this one knows {SCHEMA})")
-        with store_errors("upgrade the state store"), writing(engine).begin() as connection:
+            raise StoreError(f"{named_store(engine)} is of a newer tesched (schema {before}, this one knows {SCHEMA})")
+        with store_errors(f"upgrade {named_store(engine)}"), writing(engine).begin() as connection:
             if connection.dialect.name == "postgresql":
                 # A large table may take longer than any statement of the daemon's.
                 connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
@@ -59,6 +59,6 @@ def current(url: str) -> str | None:
 
 def differences(engine: Engine) -> list[str]:
     """Return in what the store's tables differ from those of this code; nothing if all is well. Raises StoreError."""
-    with store_errors("read the state store's schema"), engine.connect() as connection:
+    with store_errors(f"read the schema of {named_store(engine)}"), engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return [str(difference) for difference in compare_metadata(context, Base.metadata)]

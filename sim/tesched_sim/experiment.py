@@ -15,7 +15,7 @@ from tesched_policies.registry import INSTALLED, NO_POLICY, BeEntry, BePolicyNam
 from tesched_sim.engine import NO_LIMITS, Simulation
 from tesched_sim.result import Result
 from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, RequeuedTo
-from tesched_sim.workload import Workload, WorkloadError
+from tesched_sim.workload import Workload, WorkloadError, in_words
 
 
 class Site(StrEnum):
@@ -118,7 +118,7 @@ class ExperimentSetting:
             if wrong := sorted({*off} - {*can_be_off}):
                 raise WorkloadError(f"{wrong[0]}={OFF}: what takes {OFF} is {', '.join(can_be_off)}") from None
             said = ", ".join(f"{table}.{name}={value}" for name, value in values.items())
-            raise WorkloadError(f"{said}: {str(error).partition(' - at ')[0]}") from None
+            raise WorkloadError(f"{said}: {in_words(str(error).partition(' - at ')[0])}") from None
         return cast("ExperimentSetting", changed)
 
 

@@ -6,6 +6,7 @@ a workload is made; `Workload.of` checks them, so that a mistake shows at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,15 @@ from tesched_sim.arrays import TrainingModel
 
 class WorkloadError(ToldError, ValueError):
     """A workload that cannot be run. The text names the file, the line or the parameter, and what would be right."""
+
+
+_FORMS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def in_words(said: str) -> str:
+    """Text of msgspec's on a value of another type, in words; any other text as it is."""
+    found = re.fullmatch(r"Expected `(int|float|bool)(?: \| null)?`, got `\w+`", said)
+    return f"must be {_FORMS[found[1]]}" if found else said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -347,7 +347,7 @@ def test_a_store_that_is_missing_or_old_or_no_store_is_reported(cluster: LocalCl
         connection.execute("UPDATE alembic_version SET version_num = '0.1'")
     connection.close()
     level, text, advice = doctor(config).lines["store"]
-    assert (level, text) == ("fail", "the state store is of an older tesched (schema 0.1)")
+    assert (level, text) == ("fail", f"the state store {file} is of an older tesched (schema 0.1)")
     assert advice == "run `tesched db upgrade`"
 
     file.write_text("this is no database, and longer than a header of one: " * 4)

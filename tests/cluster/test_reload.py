@@ -24,11 +24,16 @@ def until(told: socket.socket, wanted: Callable[[dict[str, str]], bool]) -> dict
             return said
 
 
+def ends_a_turn(said: dict[str, str]) -> bool:
+    """Check whether the message is of the end of a turn, and of no wait alone."""
+    return {"WATCHDOG", "STATUS"} <= said.keys()
+
+
 def turn_of_observe(told: socket.socket, remark: str) -> None:
     """Wait for a good turn with this remark. On a busy machine one may say more besides; each is of mode observe."""
 
     def good(said: dict[str, str]) -> bool:
-        if "WATCHDOG" not in said:
+        if not ends_a_turn(said):
             return False
         assert said["STATUS"].startswith("mode observe: "), said
         return said["STATUS"] == f"mode observe: watched, decided nothing; {remark}"
@@ -73,6 +78,6 @@ def test_sighup_has_conf_d_read_a_bad_file_refused_and_systemd_notified(
             drop_in.unlink()
             daemon.process.send_signal(signal.SIGHUP)
             assert until(told, lambda said: "READY" in said)["STATUS"] == "configuration reloaded"
-            until(told, lambda said: "WATCHDOG" in said)
+            until(told, ends_a_turn)
             assert daemon.json("status")["daemon"]["mode"] == "shadow"
             assert daemon.process.poll() is None

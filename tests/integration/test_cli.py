@@ -280,6 +280,12 @@ def test_whatif_has_nothing_to_say_of_days_in_which_no_job_ended(config: Path) -
     assert "the state store knows of no job that ran and ended in the last 7 days" in said.output
 
 
+def test_an_empty_name_of_a_configuration_is_no_folder() -> None:
+    for argv in (("config", "check", ""), ("status", "--config", "")):
+        said = tesched(*argv)
+        assert (said.exit_code, "'' names no file" in said.output) == (2, True), said.output
+
+
 class TestPause:
     """Nothing new is begun, and every user is informed."""
 
@@ -296,7 +302,7 @@ class TestPause:
         assert tesched("unpause", "--config", str(config)).output == "tesched was not paused\n"
         assert "PAUSED" not in tesched("status", "--config", str(config)).output
 
-    @pytest.mark.parametrize("word", ["0", "soon", "-5", "1.5h", "10w"])
+    @pytest.mark.parametrize("word", ["0", "soon", "-5", "1.5h", "10w", "\u0663h"])
     def test_a_duration_that_is_none_is_named(self, config: Path, word: str) -> None:
         said = tesched("pause", "--config", str(config), f"--for={word}")
         assert said.exit_code == 2
@@ -307,6 +313,9 @@ class TestPause:
     ("argv", "said"),
     [
         (("db", "prune", "--older-than", "5"), "'5' is not a duration such as 90s, 15m, 2h or 1d"),
+        (("pause", "--for", "36501d"), "'36501d' is above a hundred years"),
+        (("pause", "--reason", "a" * 501), "Invalid value for '--reason': it has 501 characters; 500 are enough"),
+        (("explain", "\uff11\uff12"), "'\uff11\uff12' is no job: 123, 120_4"),
         (("explain", "abc"), "'abc' is no job: 123, 120_4 (a task of an array) or 130+1"),
     ],
 )
@@ -387,7 +396,7 @@ def test_a_slurm_conf_that_is_not_there_is_named_and_no_command_of_slurm_is_run(
     path.write_text(f'{path.read_text()}\n[slurm]\nconf = "{missing}"\n')
     monkeypatch.setattr(Commands, "run", lambda *_, **__: pytest.fail("a command of Slurm was run"))
     said = tesched(argv[0], "--config", str(path), *argv[1:])
-    assert (said.exit_code, f"there is no {missing} (slurm.conf)" in said.output) == (2, True), said.output
+    assert (said.exit_code, f"slurm.conf: there is no {missing}; " in said.output) == (2, True), said.output
 
 
 def test_a_slurm_conf_that_cannot_be_examined_is_named_with_the_reason(tmp_path: Path) -> None:
@@ -396,4 +405,4 @@ def test_a_slurm_conf_that_cannot_be_examined_is_named_with_the_reason(tmp_path:
     path.write_text(f'{path.read_text()}\n[slurm]\nconf = "{tmp_path}/file/slurm.conf"\n')
     said = tesched("undo", "--config", str(path))
     assert said.exit_code == 2
-    assert f"{tmp_path}/file/slurm.conf (slurm.conf): Not a directory" in said.output
+    assert f"slurm.conf: {tmp_path}/file/slurm.conf: Not a directory; " in said.output

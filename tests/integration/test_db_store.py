@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,10 @@ def test_a_store_error_is_what_the_daemon_catches() -> None:
     [
         ("mysql://somewhere/store", "not mysql"),
         ("no url at all: secret", "is not one of the form"),
+        ("postgresql://tesched:secret@db:port/tesched", "the port .* is no number"),
+        ("postgresql://tesched:secret@db:65536/tesched", "the port .* is no number"),
+        ("postgresql://tesched:secret@db:0/tesched", "the port .* is no number"),
+        ("postgresql://tesched:a@b:secret@db/tesched", "the port .* write %40 for @, %3A for :, "),
         ("sqlite://", "needs a path"),
         ("sqlite:///:memory:", "needs a path"),
         ("sqlite:////there/is/no/such/folder/store.sqlite", "does not exist; create it first"),
@@ -137,8 +142,30 @@ def test_a_wrong_url_is_a_clear_error(url: str, words: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("DROP TABLE alembic_version", "the state store {} is empty; "),
+        ("UPDATE alembic_version SET version_num = '0.1'", "the state store {} is of an older tesched "),
+        ("UPDATE alembic_version SET version_num = '99.0'", "the state store {} is of a newer tesched "),
+        ("", "cannot read the state store {}: "),
+    ],
+)
+def test_an_error_says_which_store_it_is_of(tmp_path: Path, statement: str, says: str) -> None:
+    file = tmp_path / "store.sqlite"
+    url = f"sqlite:///{file}"
+    migrate.upgrade(url)
+    if statement:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(statement)
+    else:
+        file.write_bytes(b"\1" * 8192)
+    with pytest.raises(StoreError, match=f"^{says.format(file)}"):
+        open_store(url, read_only=True)
+
+
 def test_a_server_that_is_not_there_is_an_error_without_the_password(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot read the state store") as caught:
+    with pytest.raises(StoreError, match=r"cannot read the state store postgresql://tesched:\*\*\*@/store") as caught:
         open_store(f"postgresql://tesched:secret@/store?host={tmp_path}")
     assert "secret" not in str(caught.value)
 

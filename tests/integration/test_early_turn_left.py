@@ -11,7 +11,6 @@ from sqlite3 import connect
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
 from tesched_core.model.cluster import Job, JobState, NodeShare, SlurmSettings
 from tesched_core.model.journal_error import JournalError, UnwritableError
 from tesched_core.model.limits import TeLimits
@@ -23,6 +22,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_daemon.early_fit import FRESH_S
 from tesched_daemon.settings import Pace
 from tesched_db import migrate
+from tesched_db.engine import make_engine
 from tesched_db.errors import RowError
 from tesched_db.journal import SqlJournal
 from tesched_slurm.clear_of_limits import ClearOfLimits
@@ -88,7 +88,7 @@ def test_the_lease_lasts_until_the_announced_poll_or_until_the_next_can_begin(
 ) -> None:
     url = f"sqlite:///{tmp_path}/store.sqlite"
     migrate.upgrade(url)
-    engine = create_engine(url)
+    engine = make_engine(url)
     site = Site()
     loop = polled(site, SqlJournal(engine), pace={"poll_interval_s": interval_s, "backoff_max_s": 60.0})
     polled_at, before = site.time - 1, lease_until(tmp_path)

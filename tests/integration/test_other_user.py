@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import subprocess
 import sys
@@ -49,6 +50,27 @@ def test_a_checkout_that_is_closed_itself_is_named_with_what_opens_it(
     closed.chmod(0o700)
     with pytest.raises(PermissionError, match=rf"chmod o\+rx {closed}"):
         prefix()
+
+
+@pytest.mark.parametrize(
+    "words", [("status", "--config", "{}"), ("config", "check", "{}"), ("config", "show"), ("jobs",)]
+)
+def test_a_configuration_that_is_named_and_may_not_be_read_is_said_to_be_a_groups(
+    words: tuple[str, ...],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "tesched.toml"
+        config.touch()
+        os.chown(config, 0, 1)
+        config.chmod(0o640)
+        Path(folder).chmod(0o755)
+        named = ("env", *(() if "{}" in words else (f"TESCHED_CONFIG={config}",)))
+        said = run(*prefix(), *NOBODY, *named, str(TESCHED), *(word.format(config) for word in words))
+    assert said.returncode == 2
+    assert said.stderr == (
+        f"Error: you may not read {config}: only the group {grp.getgrgid(1).gr_name!r} may, and you are not in it; "
+        "ask the site's admins to add you, then log in again\n"
+    )
 
 
 def test_the_program_and_its_own_python_run_as_another_user() -> None:

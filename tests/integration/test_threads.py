@@ -1,4 +1,4 @@
-"""A daemon that cannot start one of its threads: it ends, or goes on without that one; it never sits there idle."""
+"""The daemon's process: one that cannot start a thread ends, or goes on without it; a stop goes on to its end."""
 
 from __future__ import annotations
 
@@ -68,3 +68,44 @@ def test_a_daemon_without_one_of_its_threads_ends_or_polls(tmp_path: Path, munge
     else:
         assert daemon is not None, said
         assert "Slurm cannot be seen" in said
+
+
+_STOPPING = """
+import signal, sys
+from pathlib import Path
+from tesched_daemon import wiring
+def signalled(loop):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.raise_signal(number)
+    print("all is put back", file=sys.stderr)
+wiring.put_all_back_at_a_stop = signalled
+wiring.run(Path(sys.argv[1]))
+"""
+
+
+def test_no_second_signal_ends_a_daemon_that_puts_back(tmp_path: Path) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text(
+        f'mode = "enforce"\nundo_on_stop = true\n[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n'
+        f'[loop]\nsocket = "{tmp_path}/poke"\n[slurm]\nclient = "commands"\ntimeout_s = 1\n'
+    )
+    nowhere = {**os.environ, "SLURM_CONF": str(tmp_path / "none.conf"), "PATH": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _STOPPING, str(config)], env=nowhere, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        hang = threading.Timer(HANG_S, process.kill)
+        hang.start()
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "Slurm cannot be seen" in line:
+                process.send_signal(signal.SIGTERM)
+        process.wait()
+        hang.cancel()
+    assert process.returncode == 0, said
+    *signals, back = [line for line in said if "already stopping" in line or "put back" in line]
+    assert [line.split("received ")[1] for line in signals] == [
+        f"{name}: already stopping\n" for name in ("SIGTERM", "SIGHUP", "SIGINT")
+    ]
+    assert back == "all is put back\n"

@@ -70,6 +70,14 @@ def test_it_is_written_when_it_changes_and_when_half_of_its_time_has_passed() ->
     assert written(drive, 460) == [SMALL], "it is renewed"
 
 
+def test_with_another_lever_all_marks_are_taken_away() -> None:
+    drive = site()
+    assert written(drive, 0) == [SMALL, LARGE]
+    drive.limits = Limits(lever=YieldBy.REQUEUE)
+    assert written(drive, 2) == []
+    assert drive.cycle(600) == ()
+
+
 def test_no_more_are_marked_than_the_limits_would_bear() -> None:
     assert written(site(max_preemptions_per_hour=1), 0) == [SMALL]
     assert site(max_preemptions_per_user_hour=0).cycle(0) == ()

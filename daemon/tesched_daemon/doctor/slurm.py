@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Node, Partition, SlurmSettings
@@ -26,6 +25,7 @@ from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_partitions, read_settings
 
 from tesched_daemon.config import Config
+from tesched_daemon.config_checks import CONF_ADVICE, unread_conf
 from tesched_daemon.doctor import bound, plugin
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.doctor.first_look import first_look
@@ -65,9 +65,8 @@ class Controller:
 def examine(config: Config) -> Iterator[Finding]:
     """Yield what is found of Slurm; nothing but that it does not answer, if it does not."""
     conf = config.slurm.conf
-    if conf and not Path(conf).exists():
-        advice = "mend the key conf of the table [slurm]; empty means what SLURM_CONF or Slurm's own search finds"
-        yield fail("slurm.conf", f"there is no {conf}", advice)
+    if why := unread_conf(conf):
+        yield fail("slurm.conf", why, CONF_ADVICE)
         return
     commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=conf)
     controller = _ask(commands)

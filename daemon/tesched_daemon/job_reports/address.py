@@ -29,9 +29,9 @@ def address_of(text: str) -> TcpAddress | Path:
         if text.endswith(("/", "/.", "/..")):
             raise ValueError('a path ends with the name of a socket, such as "/run/tesched/reports.sock"')
         return Path(text)
-    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\s\[\]]*)):(\d{1,5})", text)
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\s\[\]]*)):([0-9]{1,5})", text)
     if not found or not 1 <= int(found[3]) <= 65535:
-        raise ValueError('it is "host:port", ":port" or an absolute path, such as "login1:6820"')
+        raise ValueError('it is "host:port", ":port" or an absolute path')
     where = TcpAddress(found[1] or found[2] or "", int(found[3]))
     try:
         where.host.encode("idna")

@@ -13,7 +13,7 @@ import msgspec
 from tesched_sim import traces
 from tesched_sim.traces import FORMATS
 from tesched_sim.traces.recorded import Recorded
-from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, in_words
 from tesched_sim.workloads.beyond import Beyond, extended
 from tesched_sim.workloads.fill import Filled, FillModel, fill
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
@@ -73,7 +73,7 @@ def parameters(kind: type[Any], settings: Mapping[str, str]) -> Any:
         if isinstance(error.__cause__, WorkloadError):  # the kind's own check, which has named the key already
             raise error.__cause__ from None
         what, _, where = str(error).partition(" - at ")
-        raise WorkloadError(f"workload{where.strip('`').removeprefix('$')}: {what}") from None
+        raise WorkloadError(f"workload{where.strip('`').removeprefix('$')}: {in_words(what)}") from None
     for name in settings:
         value = getattr(made, name)
         if isinstance(value, float) and not isfinite(value):

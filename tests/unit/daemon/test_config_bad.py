@@ -213,6 +213,7 @@ BOUNDS = [
     ),
     ("[classes]\ndefault_notice_signal = ''", "classes.default_notice_signal", "one of HUP, INT, USR1, USR2, TERM"),
     ("[store]\nurl = 'mysql://me@db/x'", "store.url", "SQLite or PostgreSQL, not mysql"),
+    ("[store]\nurl = 'postgresql://me:geheim@db:port/x'", "store.url", "the port in the state store's URL is no"),
     ("[store]\nurl = ''", "store.url", "sqlite:////path or postgresql://"),
     ("[store]\nurl = '/var/lib/tesched.sqlite'", "store.url", "sqlite:////path or postgresql://"),
     ("[store]\nurl = 'sqlite://'", "store.url", "needs a path, as in sqlite:////"),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from math import inf
 
 import pytest
@@ -107,6 +108,60 @@ def test_pokes_during_a_turn_do_not_add_up_and_keep_the_pause(turning: tuple[Tur
     assert all(next_ - end >= PAUSE_S for end, next_ in zip(loop.ended, loop.began[1:], strict=False))
 
 
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note of each time that the main thread has woken how many messages its watchdog had from there until then."""
+    messages: list[threading.Thread] = []
+    noted: list[int] = []
+    catch_up = Service._catch_up
+
+    def counted(service: Service) -> None:
+        catch_up(service)
+        noted.append(messages.count(threading.current_thread()))
+
+    def hears(**fields: str) -> None:
+        messages.extend([threading.current_thread()] if "WATCHDOG" in fields else [])
+
+    monkeypatch.setattr("tesched_daemon.service.WAKES_S", 0.01)
+    monkeypatch.setattr("tesched_daemon.service.notify", hears)
+    monkeypatch.setattr(Service, "_catch_up", counted)
+    return noted
+
+
+def wakes(woken: list[int]) -> list[int]:
+    """Return, of the next five times that the main thread wakes, how many messages each had sent."""
+    begin = len(woken)
+    wait_for(lambda: len(woken) > begin + 5)
+    return [later - before for before, later in pairwise(woken[begin : begin + 6])]
+
+
+def test_a_daemon_that_waits_for_an_hour_is_no_dead_one(woken: list[int], turning: tuple[Turning, Service]) -> None:
+    assert wakes(woken) == [1] * 5
+
+
+def test_a_turn_that_hangs_is_not_hidden_from_the_watchdog(woken: list[int], turning: tuple[Turning, Service]) -> None:
+    loop, service = turning
+    loop.hold.clear()
+    service.poke()
+    loop.wait_turn()
+    try:
+        assert wakes(woken) == [0] * 5
+    finally:
+        loop.hold.set()
+
+
+def test_a_turn_that_is_due_and_does_not_begin_is_not_hidden_from_the_watchdog(
+    monkeypatch: pytest.MonkeyPatch, woken: list[int], turning: tuple[Turning, Service]
+) -> None:
+    _, service = turning
+    monkeypatch.setattr(service, "_plan", lambda: None)
+    with service._planning:
+        service._agenda.ended(time.monotonic(), took_s=0.0, next_in_s=0.0, troubled=True)
+        begin = len(woken)
+    wait_for(lambda: len(woken) > begin + 1)
+    assert wakes(woken) == [0] * 5
+
+
 def test_a_service_that_stops_takes_no_more_pokes(turning: tuple[Turning, Service]) -> None:
     _, service = turning
     service.stop()
@@ -168,7 +223,8 @@ def test_a_poke_brings_an_early_turn_and_the_watchdog_hears_of_it_before_the_pol
     loop = Early()
 
     def hears(**fields: str) -> None:
-        loop.order += ["watchdog"] if "WATCHDOG" in fields else []
+        # Of a turn: it hears of waits as well, in the main thread.
+        loop.order += ["watchdog"] if "WATCHDOG" in fields and threading.current_thread() is not thread else []
 
     monkeypatch.setattr("tesched_daemon.service.notify", hears)
     service = Service(loop, reload=lambda _: "")

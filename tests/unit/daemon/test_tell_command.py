@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
@@ -258,3 +259,9 @@ def test_a_bad_configuration_is_refused_with_the_key(text: str, why: str) -> Non
 def test_by_default_a_note_is_written_where_no_other_program_has_written() -> None:
     config = parse("", "a file").tell
     assert (config.record, config.command) == (Record.AUTO, ())
+
+
+def test_the_page_names_each_variable_that_the_command_has() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "preempted.md").read_text()
+    _, _, said = page.partition("Of the daemon's environment it has ")
+    assert set(re.findall("`(.*?)`", said.partition(" alone")[0])) == tell_command._ENVIRONMENT

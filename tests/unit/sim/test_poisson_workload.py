@@ -99,7 +99,7 @@ def test_every_parameter_can_be_typed() -> None:
         ("nodes", "65537", "workload.nodes must be at most 65536; it is 65537"),
         ("gpus", "0", "workload.gpus must be at least 1"),
         ("grace_spread", "1e9", "workload.grace_mean, workload.grace_spread, workload.grace_max: less than 1 in 1,000"),
-        ("cpus", "many", "workload.cpus: Expected `int`, got `str`"),
+        ("cpus", "many", "workload.cpus: must be a whole number"),
         ("load", "0", "workload.load must be above 0"),
         ("load", "nan", "workload.load must be above 0"),
         ("grace_spread", "inf", "workload.grace_spread must be a finite number, not inf"),

@@ -82,7 +82,7 @@ def test_number_of_shards_that_no_gpu_has_is_refused(value: str) -> None:
 
 
 def test_word_that_is_no_number_is_refused_by_its_key() -> None:
-    with pytest.raises(WorkloadError, match=r"workload\.shards: Expected `int`"):
+    with pytest.raises(WorkloadError, match=r"workload\.shards: must be a whole number"):
         made(shards="two")
 
 

@@ -52,10 +52,11 @@ def test_a_store_with_all_columns_is_good(tmp_path: Path) -> None:
 def test_a_store_that_lacks_some_fails_in_the_words_of_what_reads_it(
     tmp_path: Path, statement: str, lacks: str, command: list[str]
 ) -> None:
-    config, _ = configured_store(tmp_path)
+    config, url = configured_store(tmp_path)
     changed(config, statement)
     (found,) = store_found(config)
-    assert (found.level, found.text) == (Severity.FAIL, f"cannot read the state store: {lacks} {ANEW}")
+    file = url.removeprefix("sqlite:///")
+    assert (found.level, found.text) == (Severity.FAIL, f"cannot read the state store {file}: {lacks} {ANEW}")
     if command:
         said = CliRunner(env={"NO_COLOR": "1"}).invoke(main, [*command, "--config", str(config)]).output
         assert said == f"Error: {found.text}\n"

@@ -1,0 +1,51 @@
+"""Rules of the service and of what an admin hears, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_SERVICE, _WIRING = "daemon/tesched_daemon/service.py", "daemon/tesched_daemon/wiring.py"
+_COMMON = "cli/tesched_cli/common.py"
+_CHECKS, _ENGINE = "daemon/tesched_daemon/config_checks.py", "db/tesched_db/engine.py"
+
+SERVICE_MUTATIONS = (
+    Mutation("watchdog: a wait is no hang", _SERVICE, '        notify(WATCHDOG="1")\n\n    @', "\n    @"),
+    Mutation(
+        "watchdog: a turn that hangs is one", _SERVICE, "            if self._turning:\n                return\n", ""
+    ),
+    Mutation(
+        "watchdog: one that does not begin is one",
+        _SERVICE,
+        "                self._plan()\n                return\n        notify",
+        "                self._plan()\n        notify",
+    ),
+    Mutation(
+        "stop: no second signal ends it",
+        _WIRING,
+        "        signals.enter_context(service.signals())\n        service.run()\n",
+        "        with service.signals():\n            service.run()\n",
+    ),
+    Mutation(
+        "paths: a slurm.conf that is not there", _CHECKS, '("slurm.conf", unread_conf(conf), ', '("slurm.conf", "", '
+    ),
+    Mutation(
+        "paths: sockets and files of the daemon",
+        _CHECKS,
+        "!= _RUNTIME and (why := has(path))",
+        "== path and (why := has(path))",
+    ),
+    Mutation(
+        "paths: the unit's own folder is there later", _CHECKS, "if text and path.parent != _RUNTIME and", "if text and"
+    ),
+    Mutation("paths: a program that is no file", _CHECKS, "    if not stat.S_ISREG(mode):", "    if False:"),
+    Mutation("paths: a program without the right", _CHECKS, "if mode & 0o111 else", "if True else"),
+    Mutation("store: a port that is no number", _ENGINE, "raise StoreError(_NO_PORT) from None", "raise"),
+    Mutation("store: a port that is none", _ENGINE, "not 1 <= parsed.port <= 65_535", "parsed.port < 1"),
+    Mutation("store: its name is without a password", _ENGINE, "lock_wait_s), shown(url)", "lock_wait_s), url"),
+    Mutation(
+        "input: a configuration that may not be read", _COMMON, "path_type=Path, readable=False", "path_type=Path"
+    ),
+    Mutation("input: no empty name", _COMMON, 'if value == "":', 'if value == "?":'),
+    Mutation("input: ASCII's digits", _COMMON, 'r"([0-9]{1,9})([smhd]?)"', 'r"(\\d{1,9})([smhd]?)"'),
+    Mutation("input: no pause of a thousand years", _COMMON, "if seconds > LONGEST_S:", "if False:"),
+)
