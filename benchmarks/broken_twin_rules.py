@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _SLURM, _FOLDED = "sim/tesched_sim/slurm.py", "sim/tesched_sim/results_of_arrays.py"
-_SUMMARY = "sim/tesched_sim/reports/summary.py"
+_SUMMARY, _ENGINE = "sim/tesched_sim/reports/summary.py", "sim/tesched_sim/engine.py"
 
 TWIN_MUTATIONS = (
     Mutation(
@@ -26,6 +26,19 @@ TWIN_MUTATIONS = (
         _FOLDED,
         "np.maximum.at(part",
         "np.minimum.at(part",
+    ),
+    Mutation("simulated use: over each second", _ENGINE, "slurm.in_use() * (at - slurm.now)", "slurm.in_use()"),
+    Mutation(
+        "simulated use: while there is work alone",
+        _ENGINE,
+        "if slurm.running or slurm.te_pending or slurm.be_waiting:",
+        "if True:",
+    ),
+    Mutation(
+        "simulated use: while a job waits",
+        _ENGINE,
+        "if slurm.running or slurm.te_pending or slurm.be_waiting:",
+        "if slurm.running:",
     ),
     Mutation("simulated trainings: the bound", _FOLDED, "_folded(result.bound, entry)", "result.bound"),
 )

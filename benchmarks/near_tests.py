@@ -408,6 +408,7 @@ NEAR = {
     "store_file": ("tests/integration/test_store_lost.py",),
     "hopeless": ("tests/unit/sim/test_hopeless.py", "tests/properties/test_hopeless.py"),
     "engine": (
+        _NODE_HOURS,
         "tests/integration/test_store_lost.py",
         "tests/integration/test_store_cut_off.py",
         "tests/integration/test_db_store.py",

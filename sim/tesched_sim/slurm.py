@@ -87,6 +87,7 @@ class Slurm:
         self.heap: list[tuple[float, int, int, int, int]] = []
         self._sequence = 0
         self.total = workload.machines.total
+        self._in_all = self.total.sum(axis=0)
         #: accelerators have types; of each node [nodes] the column of its own, and the column of all
         self.is_typed = workload.machines.type_of is not None
         self._typed, self._gpu = workload.machines.typed_columns()
@@ -736,7 +737,7 @@ class Slurm:
 
     def in_use(self) -> NDArray[np.int64]:
         """Return [resources] what is not free on all nodes: GPUs with a shard in use, too, and shards of whole GPUs."""
-        found: NDArray[np.int64] = (self.total - self.free).sum(axis=0)
+        found: NDArray[np.int64] = self._in_all - self.free.sum(axis=0)
         if self.shared is not None:
             found[self.shared.shard] = self.shared.shards_held
         return found
