@@ -40,5 +40,29 @@ TWIN_MUTATIONS = (
         "if slurm.running or slurm.te_pending or slurm.be_waiting:",
         "if slurm.running:",
     ),
+    Mutation(
+        "simulated native preemption: what is saved before SIGKILL",
+        _SLURM,
+        "if self.yield_s[row] <= (wait_s if told else self.behaviour.kill_wait_s):",
+        "if told:",
+    ),
+    Mutation(
+        "simulated native preemption: KillWait is behind the grace period",
+        _SLURM,
+        "(wait_s if told else self.behaviour.kill_wait_s)",
+        "(grace_s if told else self.behaviour.kill_wait_s)",
+    ),
+    Mutation(
+        "simulated native preemption: SIGTERM at the grace period's end",
+        _SLURM,
+        "self.now if told else self.now + grace_s",
+        "self.now",
+    ),
+    Mutation(
+        "simulated native preemption: before its notice it has saved nothing",
+        _SLURM,
+        "noticed = self.noticed_s[row] <= self.now and",
+        "noticed = isfinite(self.noticed_s[row]) and",
+    ),
     Mutation("simulated trainings: the bound", _FOLDED, "_folded(result.bound, entry)", "result.bound"),
 )

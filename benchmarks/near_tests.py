@@ -478,11 +478,12 @@ NEAR = {
     "summary": ("tests/unit/sim/test_report_summary.py", "tests/unit/sim/test_exempt.py", _NODE_HOURS),
     "results_of_arrays": (_NODE_HOURS,),
     "slurm": (
+        _NODE_HOURS,
+        "tests/scenarios/test_sim_queue.py",
         "tests/unit/sim/test_actions.py",
         "tests/unit/sim/test_arrays.py",
         "tests/unit/sim/test_exempt.py",
         _OUTAGES,
-        _NODE_HOURS,
     ),
     "shared_gpus": ("tests/unit/sim/test_shards.py",),
     "shards": ("tests/unit/sim/test_shard_workloads.py",),

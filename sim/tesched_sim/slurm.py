@@ -438,9 +438,10 @@ class Slurm:
         self._record_of[row] = self.records[-1]
         self.leaving[row] = True
         wait_s = grace_s + self.behaviour.kill_wait_s
-        if told:
-            self.noticed_s[row] = self.now
-            if self.yield_s[row] <= grace_s:
+        # SIGTERM comes when its grace period is over, and SIGKILL after KillWait: it has saved by then, or saves nothing.
+        if self.yield_s[row] <= (wait_s if told else self.behaviour.kill_wait_s):
+            self.noticed_s[row] = self.now if told else self.now + grace_s
+            if told:
                 self._epoch[row] += 1  # it saves, and does nothing more
                 wait_s = self.yield_s[row]
         self.push(self.now + wait_s, Event.LEAVE, row)
@@ -639,7 +640,7 @@ class Slurm:
     def _kept(self, row: int) -> float:
         """Return the seconds of work that a run which ends now has to its credit, with all runs before it."""
         before_s = self.saved_s[row]
-        noticed = isfinite(self.noticed_s[row]) and bool(self.workload.saves_on_notice[row])
+        noticed = self.noticed_s[row] <= self.now and bool(self.workload.saves_on_notice[row])
         until = self.noticed_s[row] if noticed else self.now
         worked_s = before_s + max(until - float(self.started_s[row]) - self._overhead_s(row), 0.0) * self.speed[row]
         if noticed:
