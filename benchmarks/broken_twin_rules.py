@@ -64,5 +64,18 @@ TWIN_MUTATIONS = (
         "noticed = self.noticed_s[row] <= self.now and",
         "noticed = isfinite(self.noticed_s[row]) and",
     ),
+    Mutation("swf: parts of a job are none", "sim/tesched_sim/traces/swf.py", "_PARTS = (2, 3, 4)", "_PARTS = (2, 3)"),
+    Mutation(
+        "simulated trainings: a user of their own",
+        "sim/tesched_sim/workloads/beyond.py",
+        "users.index(own)",
+        "0",
+    ),
+    Mutation(
+        "simulated trainings: no real user's name",
+        "sim/tesched_sim/workloads/beyond.py",
+        "name if name not in known else",
+        "name if True else",
+    ),
     Mutation("simulated trainings: the bound", _FOLDED, "_folded(result.bound, entry)", "result.bound"),
 )

@@ -599,7 +599,7 @@ NEAR = {
     "tensorboard": ("tests/unit/report/test_readers.py",),
     "visible": ("tests/unit/core/model/test_visible.py",),
     **dict.fromkeys(
-        ("sacct", "recorded", "gpu_clusters"),
+        ("sacct", "recorded", "gpu_clusters", "swf"),
         ("tests/unit/sim/test_traces.py", "tests/unit/sim/test_trace_bounds.py"),
     ),
     "advice": ("tests/unit/sim/test_advice.py",),

@@ -438,7 +438,7 @@ class Slurm:
         self._record_of[row] = self.records[-1]
         self.leaving[row] = True
         wait_s = grace_s + self.behaviour.kill_wait_s
-        # SIGTERM comes when its grace period is over, and SIGKILL after KillWait: it has saved by then, or saves nothing.
+        # SIGTERM comes when its grace period is over, and SIGKILL after KillWait: it has saved by then, or never does.
         if self.yield_s[row] <= (wait_s if told else self.behaviour.kill_wait_s):
             self.noticed_s[row] = self.now if told else self.now + grace_s
             if told:
