@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _SLURM, _FOLDED = "sim/tesched_sim/slurm.py", "sim/tesched_sim/results_of_arrays.py"
+_SETS = "cli/tesched_cli/simulating.py"
 _SUMMARY, _ENGINE = "sim/tesched_sim/reports/summary.py", "sim/tesched_sim/engine.py"
 
 TWIN_MUTATIONS = (
@@ -77,5 +78,11 @@ TWIN_MUTATIONS = (
         "name if name not in known else",
         "name if True else",
     ),
+    Mutation("simulate: a key is set once", _SETS, "if key in known:", "if False:"),
+    Mutation("simulate: equal values are one", _SETS, "list(dict.fromkeys(", "list(("),
+    Mutation(
+        "simulate: a run's own seed", "cli/tesched_cli/simulate.py", "if seeds := _SEEDS &", "if seeds := set() &"
+    ),
+    Mutation("past: a key is set once", "cli/tesched_cli/recorded_past.py", "    refuse_twice(sets)\n", ""),
     Mutation("simulated trainings: the bound", _FOLDED, "_folded(result.bound, entry)", "result.bound"),
 )

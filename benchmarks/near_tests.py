@@ -225,6 +225,7 @@ NEAR = {
     "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_own_most.py"),
     "views": ("tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
     "asking": ("tests/unit/daemon/test_asking.py",),
+    **dict.fromkeys(("simulating", "simulate"), ("tests/integration/test_cli_simulate.py",)),
     "recorded_past": ("tests/integration/test_cli_whatif.py", "tests/integration/test_cli_held_nodes.py"),
     "classify": tuple(f"tests/unit/core/intake/test_{name}.py" for name in ("classify", "notices", "not_followed")),
     "class_rules": ("tests/unit/core/intake/test_notices.py", "tests/unit/daemon/doctor/test_bound.py"),

@@ -35,6 +35,7 @@ from tesched_sim.traces.sacct import printed
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 
 from tesched_cli.common import NumberRange, say, store
+from tesched_cli.simulating import refuse_twice
 
 T = TypeVar("T")
 
@@ -287,6 +288,7 @@ def _alike(nodes: Sequence[Node]) -> dict[str, str]:
 
 def parted(sets: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Part `--set` into what is set of the configuration or the simulated site, and what of the workload."""
+    refuse_twice(sets)
     of_setting: dict[str, str] = {}
     of_workload: dict[str, str] = {}
     for word in sets:
