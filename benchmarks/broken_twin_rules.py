@@ -84,5 +84,21 @@ TWIN_MUTATIONS = (
         "simulate: a run's own seed", "cli/tesched_cli/simulate.py", "if seeds := _SEEDS &", "if seeds := set() &"
     ),
     Mutation("past: a key is set once", "cli/tesched_cli/recorded_past.py", "    refuse_twice(sets)\n", ""),
+    Mutation("simulated throttle: few tasks are gone over", _SLURM, "break  # it is kept", "pass  # it is kept"),
+    Mutation(
+        "simulated throttle: one that comes back is gone over",
+        _SLURM,
+        "            self.arrays.open_to[array] = max(self.arrays.open_to[array], row)\n",
+        "",
+    ),
+    Mutation(
+        "simulated throttle: the edge", _SLURM, "self.arrays.open_to[array] = last", "self.arrays.open_to[array] = -1"
+    ),
+    Mutation(
+        "simulated arrays: the record stands for what is known",
+        _SLURM,
+        "> (row in self.known)",
+        "< (row in self.known)",
+    ),
     Mutation("simulated trainings: the bound", _FOLDED, "_folded(result.bound, entry)", "result.bound"),
 )
