@@ -243,6 +243,7 @@ NEAR = {
     "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_own_most.py"),
     "views": ("tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
     "asking": ("tests/unit/daemon/test_asking.py",),
+    **dict.fromkeys(("simulating", "simulate"), ("tests/integration/test_cli_simulate.py",)),
     "recorded_past": ("tests/integration/test_cli_whatif.py", "tests/integration/test_cli_held_nodes.py"),
     "left_out": ("tests/unit/cli/test_left_out.py", "tests/integration/test_cli_held_nodes.py", _ADVISED),
     "classify": tuple(f"tests/unit/core/intake/test_{name}.py" for name in ("classify", "notices", "not_followed")),
@@ -440,6 +441,7 @@ NEAR = {
     "hopeless": ("tests/unit/sim/test_hopeless.py", "tests/properties/test_hopeless.py"),
     "engine": (
         "tests/properties/test_resting_daemon.py",
+        _NODE_HOURS,
         "tests/integration/test_store_lost.py",
         "tests/integration/test_store_cut_off.py",
         "tests/integration/test_db_store.py",
@@ -517,11 +519,12 @@ NEAR = {
     "summary": ("tests/unit/sim/test_report_summary.py", "tests/unit/sim/test_exempt.py", _NODE_HOURS),
     "results_of_arrays": (_NODE_HOURS,),
     "slurm": (
+        _NODE_HOURS,
+        "tests/scenarios/test_sim_queue.py",
         "tests/unit/sim/test_actions.py",
         "tests/unit/sim/test_arrays.py",
         "tests/unit/sim/test_exempt.py",
         _OUTAGES,
-        _NODE_HOURS,
     ),
     "shared_gpus": ("tests/unit/sim/test_shards.py",),
     "shards": ("tests/unit/sim/test_shard_workloads.py",),
@@ -642,7 +645,7 @@ NEAR = {
     "tensorboard": ("tests/unit/report/test_readers.py",),
     "visible": ("tests/unit/core/model/test_visible.py",),
     **dict.fromkeys(
-        ("sacct", "recorded", "gpu_clusters"),
+        ("sacct", "recorded", "gpu_clusters", "swf"),
         ("tests/unit/sim/test_not_run.py", "tests/unit/sim/test_traces.py", "tests/unit/sim/test_trace_bounds.py"),
     ),
     "advice": ("tests/unit/sim/test_advice.py",),

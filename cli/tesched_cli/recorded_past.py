@@ -35,6 +35,7 @@ from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fittin
 from tesched_cli.common import NumberRange, say, store
 from tesched_cli.left_out import LeftOut, NotRunJobs, OfStore, of_store, of_trace, remarks
 from tesched_cli.needed_runs import needed_s
+from tesched_cli.simulating import refuse_twice
 
 T = TypeVar("T")
 
@@ -300,6 +301,7 @@ def _alike(nodes: Sequence[Node]) -> dict[str, str]:
 
 def parted(sets: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Part `--set` into what is set of the configuration or the simulated site, and what of the workload."""
+    refuse_twice(sets)
     of_setting: dict[str, str] = {}
     of_workload: dict[str, str] = {}
     for word in sets:
@@ -365,15 +367,16 @@ def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]])
         known = [job for job in mine if job.waited_s is not None]
         waited_s = np.array([job.waited_s for job in known], dtype=np.float64)
         ran_s = np.array([job.ran_s for job in known], dtype=np.float64)
-        run_s = np.array([needed_s(job, victims.get(job.key, ())) for job in known], dtype=np.float64)
+        run_s = np.array([needed_s(job, victims.get(job.key, ())) for job in known])
         preempted = sum(job.preemptions > 0 for job in mine)
         line = _line(job_class.value, len(mine), waited_s, (waited_s + ran_s) / run_s, preempted)
-        delays_s = [
-            sum(delay_by(victim, job.last_seen).total_s for victim in victims[job.key] if not victim.of_own_user)
+        each_s = (
+            sum(
+                delay_by(victim, job.last_seen).total_s for victim in victims.get(job.key, ()) if not victim.of_own_user
+            )
             for job in mine
-            if job.key in victims
-        ]
-        delays_s = [delay_s for delay_s in delays_s if delay_s > 0]
+        )
+        delays_s = [delay_s for delay_s in each_s if delay_s > 0]
         lines.append(replace(line, delay_mean_s=sum(delays_s) / len(delays_s) if delays_s else None))
     return lines
 

@@ -16,16 +16,26 @@ from tesched_sim.reports.page import page
 from tesched_sim.reports.plots import MATPLOTLIB
 from tesched_sim.reports.terminal import tables
 from tesched_sim.sweep import SUBMITIT, Variant, made, perform, perform_on_slurm, runs_of
-from tesched_sim.workload import Workload
+from tesched_sim.workload import Workload, WorkloadError
 
 from tesched_cli.common import console, json_option, refuse_without
 from tesched_cli.json_output import document, print_json
 from tesched_cli.page_file import check_page, write_file
-from tesched_cli.simulating import collected, contenders_in, pair, processes_option, seeds_option, values_of
+from tesched_cli.simulating import (
+    collected,
+    contenders_in,
+    pair,
+    processes_option,
+    refuse_twice,
+    seeds_option,
+    values_of,
+)
 
 #: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
 _WORKLOAD = "workload."
 _DEFAULT = "fitgpp"
+#: what each run sets by its own seed (`tesched_sim.sweep.perform`)
+_SEEDS = frozenset({"site.seed", "policy.rand.seed"})
 
 
 @document("simulate")
@@ -165,7 +175,10 @@ class WorkloadSource:
 
 def _variants(source: WorkloadSource, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
     """Yield one variant for each combination of the values that were given."""
+    refuse_twice(sets)
     choices = [[(key, value) for value in values] for key, values in map(values_of, sets)]
+    if seeds := _SEEDS & {pairs[0][0] for pairs in choices}:
+        raise WorkloadError(f"--set {min(seeds)}: each run has its own seed, of which --seeds says how many there are")
     swept = {pairs[0][0] for pairs in choices if len(pairs) > 1}
     for pairs in product(*choices):
         setting = ExperimentSetting.of(site).with_values(

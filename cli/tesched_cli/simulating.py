@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import click
@@ -38,9 +38,18 @@ def pair(word: str, option: str) -> tuple[str, str]:
 
 
 def values_of(word: str) -> tuple[str, list[str]]:
-    """Return the key and the values of one `--set`. Raises WorkloadError."""
+    """Return the key and the values of one `--set`, each once. Raises WorkloadError."""
     key, values = pair(word, "--set")
-    return key, [value.strip() for value in values.split(",")]
+    return key, list(dict.fromkeys(value.strip() for value in values.split(",")))
+
+
+def refuse_twice(sets: Sequence[str]) -> None:
+    """Raise WorkloadError for a key that two `--set` name: one of them would count for nothing."""
+    known: set[str] = set()
+    for key in (word.partition("=")[0].strip() for word in sets):
+        if key in known:
+            raise WorkloadError(f"--set {key}: it is set twice")
+        known.add(key)
 
 
 def collected(runs: Iterator[T], total: int) -> list[T]:

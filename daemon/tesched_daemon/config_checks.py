@@ -262,9 +262,9 @@ def _missing_files(loaded: Loaded) -> Iterator[Remark]:
         path = Path(text)
         if text and path.parent != _RUNTIME and (why := has(path)):
             found.append((key, f"{path}: {why}", follows, "make that folder, or name a path in one that is there"))
-    for key, why, follows, advice in found:
+    for key, why, follows, right in found:
         if why:
-            yield Remark(file=loaded.tree.blamed(key), key=key, text=f"{why}: {follows}", advice=advice)
+            yield Remark(file=loaded.tree.blamed(key), key=key, text=f"{why}: {follows}", advice=right)
 
 
 def _no_program(path: Path) -> str:

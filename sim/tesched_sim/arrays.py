@@ -11,6 +11,7 @@ iterations its running tasks end, and those that wait are cancelled (docs/howto/
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from math import floor
 
@@ -91,8 +92,27 @@ class Arrays:
         self.rows: list[list[int]] = [np.flatnonzero(array == number).tolist() for number in range(len(throttles))]
         self.throttle: list[int] = throttles.tolist()
         self.running = [0] * len(throttles)
+        #: of each array: the rows that wait, in order, and the last of them that its throttle lets start
+        self.waiting: list[list[int]] = [[] for _ in throttles]
+        self.open_to = [-1] * len(throttles)
+        #: how many of its tasks slurmctld knows
+        self.known = [0] * len(throttles)
         #: rows that have started once: each is a record of its own
         self.started: set[int] = set()
+
+    def waits(self, row: int) -> None:
+        """Take a row among those that wait."""
+        if self.of[row] >= 0:
+            rows = self.waiting[self.of[row]]
+            at = bisect_left(rows, row)
+            if at == len(rows) or rows[at] != row:
+                rows.insert(at, row)
+
+    def waits_no_more(self, row: int) -> None:
+        """Take a row out of those that wait."""
+        if self.of[row] >= 0:
+            rows = self.waiting[self.of[row]]
+            del rows[bisect_left(rows, row)]
 
     def record_of(self, row: int) -> int:
         """Row whose id is the array's."""

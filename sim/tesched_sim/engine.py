@@ -473,6 +473,7 @@ class Simulation:
             self.slurm.watchers.append(self._ended)
         self._samples: list[tuple[float, NDArray[np.int64], int, int]] = []
         self._next_sample = -inf
+        self._busy_s, self._held_s = 0.0, np.zeros(len(self._capacity))
         for outage in outages:
             self.slurm.push(outage.from_s, Event.NODE_DOWN, outage.node)
             self.slurm.push(outage.to_s, Event.NODE_UP, outage.node)
@@ -499,13 +500,13 @@ class Simulation:
                     self._rest(min(at, until_s))
                 at = min(at, self._next_poll)
             if at > until_s:
-                slurm.now = until_s
+                self._pass(until_s)
                 return
             if at == inf:
                 if self.hold_load is None or slurm.submitted == count:
                     break
                 at = slurm.now
-            slurm.now = at
+            self._pass(at)
             while heap and heap[0][0] <= at:
                 _, event, _, row, epoch = heappop(heap)
                 self.events += 1
@@ -531,9 +532,17 @@ class Simulation:
         """Let the daemon's polls before this time pass: each would do nothing."""
         while self._next_poll < until_s:
             if self._next_sample <= self._next_poll:
-                self.slurm.now = self._next_poll
+                self._pass(self._next_poll)
                 self._sample()
             self._next_poll += self._poll_s
+
+    def _pass(self, at: float) -> None:
+        """Let time pass until then, in which nothing happens."""
+        slurm = self.slurm
+        if slurm.running or slurm.te_pending or slurm.be_waiting:
+            self._busy_s += at - slurm.now
+            self._held_s += slurm.in_use() * (at - slurm.now)
+        slurm.now = at
 
     def _busy(self) -> bool:
         """Check whether a poll of the daemon may still change something: a job runs, or a TE job waits."""
@@ -604,6 +613,8 @@ class Simulation:
             use=Use(
                 at_s=np.array([at for at, _, _, _ in self._samples]),
                 held=np.array([held for _, held, _, _ in self._samples], dtype=np.int64),
+                busy_s=self._busy_s,
+                held_s=self._held_s,
                 te_waiting=np.array([te for _, _, te, _ in self._samples], dtype=np.int64),
                 be_waiting=np.array([be for _, _, _, be in self._samples], dtype=np.int64),
             ),

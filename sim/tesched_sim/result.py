@@ -53,11 +53,14 @@ class Preemptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Use:
-    """The cluster over time, sampled at most once in `resolution` seconds; the value holds until the next sample."""
+    """The cluster over time: sums over all of it, and samples for plots, at most one in `sample_s` seconds."""
 
     at_s: NDArray[np.float64]
     #: [samples, resources] what running jobs hold
     held: NDArray[np.int64]
+    #: seconds in which jobs waited or ran, and [resources] what was held in them, times seconds
+    busy_s: float
+    held_s: NDArray[np.float64]
     #: jobs that wait
     te_waiting: NDArray[np.int64]
     be_waiting: NDArray[np.int64]

@@ -87,6 +87,7 @@ class Slurm:
         self.heap: list[tuple[float, int, int, int, int]] = []
         self._sequence = 0
         self.total = workload.machines.total
+        self._in_all = self.total.sum(axis=0)
         #: accelerators have types; of each node [nodes] the column of its own, and the column of all
         self.is_typed = workload.machines.type_of is not None
         self._typed, self._gpu = workload.machines.typed_columns()
@@ -228,6 +229,8 @@ class Slurm:
         self.priority[row] = self.own_priority(row)
         self.submitted += 1
         self.known[row] = None
+        if self.arrays is not None and self.arrays.of[row] >= 0:
+            self.arrays.known[self.arrays.of[row]] += 1
         if held:
             self.priority[row] = 0
             self.held.add(row)
@@ -270,7 +273,7 @@ class Slurm:
             row = self._ended.popleft()
             # One that was put back in the queue meanwhile has ended again since, or runs.
             if self._is_old(row) and not self._stands_for_others(row):
-                self.known.pop(row, None)
+                self._forget_one(row)
                 self._forget_array(row)
 
     def _is_old(self, row: int) -> bool:
@@ -281,7 +284,7 @@ class Slurm:
         arrays = self.arrays
         if arrays is None or arrays.of[row] < 0 or arrays.record_of(row) != row:
             return False
-        return any(one in self.known for one in arrays.rows[arrays.of[row]] if one != row)
+        return arrays.known[arrays.of[row]] > (row in self.known)
 
     def _forget_array(self, row: int) -> None:
         """Forget the record of an array with the last one of its tasks."""
@@ -289,7 +292,13 @@ class Slurm:
             return
         record = self.arrays.record_of(row)
         if self._is_old(record) and not self._stands_for_others(record):
-            self.known.pop(record, None)
+            self._forget_one(record)
+
+    def _forget_one(self, row: int) -> None:
+        if row in self.known:
+            del self.known[row]
+            if self.arrays is not None and self.arrays.of[row] >= 0:
+                self.arrays.known[self.arrays.of[row]] -= 1
 
     def rows_of(self, row: int) -> list[int]:
         """Return the rows that the record of this one stands for: of an array, all tasks that have not started."""
@@ -301,16 +310,22 @@ class Slurm:
             return
         most = self.arrays.throttle[array]
         left = most - self.arrays.running[array] if most else len(self.arrays.rows[array])
-        for row in self.arrays.rows[array]:
-            if self.state[row] is JobPhase.PENDING:
-                self.keep_back(row, self.throttled, back=left <= 0)
-                # A task that may not start yet, such as one that was just requeued, takes no other's place.
-                left -= not (row in self.held or row in self.ineligible or row in self.dependent)
+        before, last = self.arrays.open_to[array], -1
+        for row in self.arrays.waiting[array]:
+            if left > 0:
+                last = row
+            elif row > before:
+                break  # it is kept back already, as all behind it are
+            self.keep_back(row, self.throttled, back=left <= 0)
+            # A task that may not start yet, such as one that was just requeued, takes no other's place.
+            left -= not (row in self.held or row in self.ineligible or row in self.dependent)
+        self.arrays.open_to[array] = last
 
     def _enqueue(self, row: int) -> None:
         self.state[row] = JobPhase.PENDING
         array = -1 if self.arrays is None else self.arrays.of[row]
-        if array >= 0:
+        if self.arrays is not None and array >= 0:
+            self.arrays.waits(row)
             self.throttled.add(row)
         if self.te[row]:
             self.te_pending[row] = None
@@ -380,6 +395,7 @@ class Slurm:
         self.where[row] = nodes
         self.state[row] = JobPhase.RUNNING
         if self.arrays is not None:
+            self.arrays.waits_no_more(row)
             self._workers_change(row, 1)
         self.started_s[row] = self.now
         if self.restarts[row]:
@@ -437,9 +453,10 @@ class Slurm:
         self._record_of[row] = self.records[-1]
         self.leaving[row] = True
         wait_s = grace_s + self.behaviour.kill_wait_s
-        if told:
-            self.noticed_s[row] = self.now
-            if self.yield_s[row] <= grace_s:
+        # SIGTERM comes when its grace period is over, and SIGKILL after KillWait: it has saved by then, or never does.
+        if self.yield_s[row] <= (wait_s if told else self.behaviour.kill_wait_s):
+            self.noticed_s[row] = self.now if told else self.now + grace_s
+            if told:
                 self._epoch[row] += 1  # it saves, and does nothing more
                 wait_s = self.yield_s[row]
         self.push(self.now + wait_s, Event.LEAVE, row)
@@ -559,6 +576,8 @@ class Slurm:
         self.ineligible.discard(row)
         self.restarts[row] -= 1
         self._epoch[row] += 1
+        if self.arrays is not None:
+            self.arrays.waits_no_more(row)
         self.state[row], self.where[row] = JobPhase.RUNNING, nodes
         self.started_s[row], self.queued_s[row] = started_s, queued_s
         # Its end counts all of it anew: what it held until it left is counted already, and then it held none.
@@ -625,6 +644,9 @@ class Slurm:
     def requeued(self, row: int) -> None:
         """Put a job whose run is over back in the queue, where it may start after Slurm's delay."""
         self.state[row] = JobPhase.PENDING
+        if self.arrays is not None and (array := self.arrays.of[row]) >= 0:
+            self.arrays.waits(row)
+            self.arrays.open_to[array] = max(self.arrays.open_to[array], row)
         self.queued_s[row] = self.now
         if row in self.held:
             self.priority[row] = 0
@@ -638,7 +660,7 @@ class Slurm:
     def _kept(self, row: int) -> float:
         """Return the seconds of work that a run which ends now has to its credit, with all runs before it."""
         before_s = self.saved_s[row]
-        noticed = isfinite(self.noticed_s[row]) and bool(self.workload.saves_on_notice[row])
+        noticed = self.noticed_s[row] <= self.now and bool(self.workload.saves_on_notice[row])
         until = self.noticed_s[row] if noticed else self.now
         worked_s = before_s + max(until - float(self.started_s[row]) - self._overhead_s(row), 0.0) * self.speed[row]
         if noticed:
@@ -708,6 +730,8 @@ class Slurm:
                 self.be_waiting -= not self.te[row]
             for kept in (self.ineligible, self.held, self.held_by_hook, self.throttled, self.dependent):
                 kept.discard(row)
+            if self.arrays is not None:
+                self.arrays.waits_no_more(row)
             self.state[row] = JobPhase.DONE
         else:
             if self.state[row] is JobPhase.SUSPENDED:
@@ -736,7 +760,7 @@ class Slurm:
 
     def in_use(self) -> NDArray[np.int64]:
         """Return [resources] what is not free on all nodes: GPUs with a shard in use, too, and shards of whole GPUs."""
-        found: NDArray[np.int64] = (self.total - self.free).sum(axis=0)
+        found: NDArray[np.int64] = self._in_all - self.free.sum(axis=0)
         if self.shared is not None:
             found[self.shared.shard] = self.shared.shards_held
         return found

@@ -17,7 +17,7 @@ from tesched_sim.experiment import ExperimentSetting, Site
 from tesched_sim.slurm_settings import Backfill
 from tesched_sim.sweep import made
 
-SMALL = ("simulate", "--processes", "1", "--set", "workload.jobs=150", "--set", "workload.nodes=4")
+SMALL = ("simulate", "--processes", "1")
 
 #: two jobs, one that never ran, and a step
 HISTORY = (
@@ -30,6 +30,11 @@ HISTORY = (
 
 
 def run(*argv: str) -> Result:
+    """Run the command; `SMALL` has few jobs and nodes where nothing else is said."""
+    if argv[: len(SMALL)] == SMALL:
+        for key in ("workload.jobs=150", "workload.nodes=4"):
+            if not any(word.startswith(key.partition("=")[0]) for word in argv):
+                argv = (*argv, "--set", key)
     return CliRunner().invoke(main, [*argv])
 
 
@@ -57,6 +62,11 @@ def test_the_same_command_gives_the_same_figures() -> None:
 def test_each_value_of_a_key_is_a_column_and_keys_with_one_value_are_not_named() -> None:
     columns = compared("--policy", "fitgpp", "--set", "policy.fitgpp.s=0,4")["columns"]
     assert [column["variant"] for column in columns] == ["policy.fitgpp.s=0", "policy.fitgpp.s=4"]
+
+
+def test_equal_values_of_a_key_are_one() -> None:
+    (column,) = compared("--policy", "fitgpp", "--set", "guard.cool_down_s=0,0")["columns"]
+    assert column["variant"] == ""
 
 
 def test_no_job_is_preempted_with_p_0() -> None:
@@ -149,7 +159,12 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--set", "site.requeue_delay_s=-9"), "site.requeue_delay_s=-9: requeue_delay_s must be at least 0 s"),
         (("--set", "site.kill_wait_s=-1"), "site.kill_wait_s=-1: kill_wait_s must be at least 0 s, such as 30"),
         (("--set", "site.run_time_sigma=-1"), "site.run_time_sigma=-1: run_time_sigma must be at least 0"),
-        (("--set", "site.seed=-1"), "site.seed=-1: seed must be at least 0"),
+        (("--set", "site.seed=1,2"), "--set site.seed: each run has its own seed, of which --seeds says how many"),
+        (("--policy", "rand", "--set", "policy.rand.seed=3"), "--set policy.rand.seed: each run has its own seed"),
+        (
+            ("--set", "workload.te_share=0.1,0.5", "--set", "workload.te_share=0.3"),
+            "workload.te_share: it is set twice",
+        ),
         (("--set", "site.backfill_depth=-1"), "site.backfill_depth=-1: backfill_depth must be at least 0"),
         (("--policy", "native", "--set", "native.grace_s=-5"), "native.grace_s=-5: grace_s must be at least 0 s"),
         (("--set", "site.pass_s=-1"), "site.pass_s=-1: pass_s must be at least 0 s, such as 1"),

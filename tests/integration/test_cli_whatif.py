@@ -134,6 +134,13 @@ def test_trace_of_which_no_job_fits_is_an_error(folder: Path) -> None:
     assert "trace.txt: none of its 2 jobs fits on the nodes, which are 1 nodes of 4 CPUs, 4 GiB, 0 GPUs" in done.output
 
 
+def test_key_that_is_set_twice_is_refused(folder: Path) -> None:
+    twice = ("--set", "guard.max_preemptions_per_job=1", "--set", "guard.max_preemptions_per_job=2")
+    done = CliRunner().invoke(main, [*command(folder), *twice])
+    assert done.exit_code == 2
+    assert "--set guard.max_preemptions_per_job: it is set twice" in done.output
+
+
 def test_what_was_is_of_the_trace_alone_where_trainings_are_added(folder: Path) -> None:
     added = ("--set", "workload.trainings=1", "--set", "workload.iterations=2", "--set", "workload.workers=2")
     found = json.loads(whatif(folder, "--json", "--policy", "fitgpp+slaq", "--set", "guard.bound=none", *added).stdout)

@@ -42,7 +42,7 @@ from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
-from tesched_core.model.order import Order, OrderState, Transition, Victim
+from tesched_core.model.order import Order, OrderState, Purpose, Transition, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.levers import LEVERS
@@ -258,6 +258,19 @@ class Driver:
         """Let a job come, of the class of another one, and with all else that is known of that."""
         self.jobs[job.job_id] = job
         self.start = self.start.with_traits({**self.start.traits, job.job_id: self.start.traits[JobId(like)]})
+
+    def turns(self, job_id: int) -> None:
+        """Make this waiting job, whose order is under way, a BE job that has its turn in a round."""
+        traits, orders = self.start.traits, self.memory.orders
+        self.start = self.start.with_traits(
+            {**traits, JobId(job_id): replace(traits[JobId(job_id)], job_class=JobClass.BE)}
+        )
+        of_round = {
+            key: replace(order, victims=tuple(replace(one, purpose=Purpose.ROUND) for one in order.victims))
+            for key, order in orders.items()
+            if order.preemptor == job_id
+        }
+        self.memory = replace(self.memory, orders={**orders, **of_round})
 
     def change(self, job_id: int, **fields: Unpack[Changed]) -> None:
         """Change what Slurm says of a job."""

@@ -456,7 +456,7 @@ def test_an_order_for_the_turn_of_a_be_job_keeps_nothing_from_a_te_job() -> None
     drive.obeys(*drive.decision.actions)
     drive.requeued(BE)
     drive.submits(waiting(8, whole, reason="Priority", eligible_time=NOW, submit_time=NOW), like=TE)
-    drive.start = drive.start.with_traits({**drive.start.traits, JobId(TE): traits(JobClass.BE)})
+    drive.turns(TE)
     drive.cycle(2)
     assert drive.open_orders() == [1, 2], "the first is as one of a round"
     assert asked(drive) == []

@@ -150,7 +150,7 @@ def test_before_all_have_left_others_are_tried_at_once() -> None:
 
 def test_a_be_job_in_its_turn_gets_other_nodes_at_once() -> None:
     drive = with_left()
-    drive.start = drive.start.with_traits({**drive.start.traits, JobId(TE): traits(JobClass.BE)})
+    drive.turns(TE)
     drive.cycle(LEFT_S + 1)
     assert drive.order().ending is Ending.NODE_GONE
 

@@ -217,7 +217,7 @@ class TestNative:
         return replace(TE_FIRST, native=NativePreemption(**more))  # type: ignore[arg-type]
 
     def test_the_first_that_started_goes_and_loses_its_work(self) -> None:
-        jobs = (Sketch(run=100, gpus=4), Sketch(at=10, run=100, gpus=4), te(20, 5, gpus=4))
+        jobs = (Sketch(run=100, gpus=4, saves=False), Sketch(at=10, run=100, gpus=4), te(20, 5, gpus=4))
         result = simulate(*jobs, behaviour=self.native())
         assert preemptions(result) == [(0, 2, 20, 20, 25)]
         assert ends(result) == [125, 110, 25]
@@ -233,9 +233,34 @@ class TestNative:
 
     def test_a_job_without_a_notice_works_on_in_its_grace_period_and_kill_wait_comes_on_top(self) -> None:
         behaviour = replace(self.native(grace_s=30), kill_wait_s=10)
-        result = simulate(Sketch(run=100), te(20, 5), behaviour=behaviour)
+        result = simulate(Sketch(run=100, yields=11), te(20, 5), behaviour=behaviour)
         assert preemptions(result) == [(0, 1, 20, 60, 65)]
         assert ends(result) == [165, 65]
+
+    @pytest.mark.parametrize(
+        ("tells", "grace", "yields", "left", "ended"),
+        [
+            (True, 5, 15, 35, 120),  # it saves within its grace period and KillWait
+            (True, 5, 16, 35, 140),  # it is killed before it has
+            (False, 0, 10, 30, 115),  # SIGTERM is what it hears of it
+            (False, 0, 11, 30, 135),
+            (False, 5, 10, 35, 115),  # it works until then, and for 5 s more than without a grace period
+            (False, 5, 11, 35, 140),
+        ],
+    )
+    def test_what_was_done_counts_if_it_is_saved_before_the_job_is_killed(
+        self, *, tells: bool, grace: float, yields: float, left: float, ended: float
+    ) -> None:
+        behaviour = replace(self.native(grace_s=grace, tells_job=tells), kill_wait_s=10)
+        result = simulate(Sketch(run=100, yields=yields), te(20, 5), behaviour=behaviour)
+        assert preemptions(result) == [(0, 1, 20, left, left + 5)]
+        assert ends(result) == [ended, left + 5]
+
+    def test_one_that_fails_in_its_grace_period_before_it_hears_of_its_end_has_saved_nothing(self) -> None:
+        run = Simulation(workload([Sketch(run=100), te(20, 5)]), replace(self.native(grace_s=30), kill_wait_s=10))
+        run.go_on(25)
+        run.slurm.fail(0)
+        assert run.slurm.saved_s[0] == 0.0
 
     def test_a_job_that_would_have_ended_anyway_does(self) -> None:
         result = simulate(Sketch(run=40), te(20, 5), behaviour=self.native(grace_s=30))

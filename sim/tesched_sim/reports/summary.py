@@ -176,7 +176,6 @@ def summarise(result: Result) -> Summary:
     finished = result.finished
     # What an unfinished job holds still is not in a result, so it counts on neither side of the share.
     used_node_s = float(_rounded(result.held_node_s)[finished].sum())
-    busy_s, utilisation = _utilisation(result)
     return Summary(
         workload=workload.name,
         policy=result.policy,
@@ -192,8 +191,8 @@ def summarise(result: Result) -> Summary:
         lost_node_s_per_preemption=_ratio(float(lost.sum()), int(left.sum())),
         used_node_s=used_node_s,
         lost_share=_ratio(float(lost[finished].sum()), used_node_s),
-        busy_s=busy_s,
-        utilisation_share=utilisation,
+        busy_s=result.use.busy_s,
+        utilisation_share=_utilisation(result),
         makespan_s=float(result.end_s[finished].max() - workload.submit_s[0]) if finished.any() else None,
         took_s=result.took_s,
         bound=_of_bound(result),
@@ -237,18 +236,12 @@ def _of_class(result: Result, mask: NDArray[np.bool_]) -> ClassSummary:
     )
 
 
-def _utilisation(result: Result) -> tuple[float, dict[str, float | None]]:
-    """Return the seconds in which there was work, and how much of each resource was held in them."""
+def _utilisation(result: Result) -> dict[str, float | None]:
+    """Part of each resource that was held while there was work."""
     use, machines = result.use, result.workload.machines
-    lasted_s = np.diff(use.at_s)
-    held = use.held[: len(lasted_s)]
-    work = (use.te_waiting + use.be_waiting)[: len(lasted_s)] > 0
-    work |= (held > 0).any(axis=1)
-    busy_s = float(lasted_s[work].sum())
-    held_s = (held[work] * lasted_s[work, np.newaxis]).sum(axis=0)
     total = machines.total.sum(axis=0)
-    return busy_s, {
-        name: _ratio(float(held_s[column]), float(total[column]) * busy_s)
+    return {
+        name: _ratio(float(use.held_s[column]), float(total[column]) * use.busy_s)
         for column, name in enumerate(machines.resources)
     }
 

@@ -1,6 +1,7 @@
 """The Standard Workload Format, version 2, of the Parallel Workloads Archive.
 
-A line has 18 numbers; -1 stands for "not known". Some logs append fields of their own, which are passed over.
+A line has 18 numbers; -1 stands for "not known". Some logs append fields of their own, which are passed over. A job
+that was checkpointed has a line of all of it, and one of each part besides, whose statuses are 2, 3 and 4.
 Processors are taken for CPUs, memory is in KiB a processor. Users, groups (accounts) and programs (job names) are
 numbers there.
 """
@@ -17,7 +18,8 @@ from tesched_sim.workload import WorkloadError
 
 FIELDS = 18
 _SUBMIT, _WAIT, _RUN, _USED_CPUS, _WANTED_CPUS, _WANTED_S, _WANTED_KIB = 1, 2, 3, 4, 7, 8, 9
-_USER, _GROUP, _PROGRAM, _PARTITION = 11, 12, 13, 15
+_STATUS, _USER, _GROUP, _PROGRAM, _PARTITION = 10, 11, 12, 13, 15
+_PARTS = (2, 3, 4)
 #: Programs differ by letters: in a job's name, digits often count its runs.
 _LETTERS = str.maketrans("0123456789", "abcdefghij")
 
@@ -35,6 +37,9 @@ def read_swf(path: Path) -> Recorded:
             values = [finite(word) for word in words[:FIELDS]]
         except ValueError:
             raise WorkloadError(f"{path}:{number}: a field is not a number") from None
+        if values[_STATUS] in _PARTS:
+            rows.left_out["parts of checkpointed jobs"] += 1
+            continue
         cpus = int(values[_WANTED_CPUS] if values[_WANTED_CPUS] > 0 else values[_USED_CPUS])
         if cpus <= 0:
             rows.left_out["no processors are recorded"] += 1

@@ -7,6 +7,7 @@ and what else is drawn of them, are the same with and without it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -189,6 +190,10 @@ def _with_workers(workload: Workload, beyond: Beyond) -> Workload:
     )
 
 
+def _new_name(name: str, known: Sequence[str]) -> str:
+    return name if name not in known else _new_name(f"{name}_", known)
+
+
 def _with_trainings(workload: Workload, beyond: Beyond, rng: np.random.Generator) -> Workload:
     """Add elastic arrays, submitted at random while the other jobs are."""
     count = beyond.trainings
@@ -211,7 +216,10 @@ def _with_trainings(workload: Workload, beyond: Beyond, rng: np.random.Generator
     wants[names.index("cpu")] = 1
     if "gpu" in names and workload.machines.total[:, names.index("gpu")].any():
         wants[names.index("gpu")] = 1
-    rows = len(added)
+    rows, names_of_users = len(added), workload.user_names
+    # Where users are known the trainings have one of their own: nobody's limits are to count them.
+    own = _new_name("trainings", names_of_users) if any(names_of_users) else ""
+    users = (*names_of_users, own) if own else names_of_users
 
     def joined(old: NDArray[np.generic], new: object) -> NDArray[np.generic]:
         return np.concatenate([old, np.broadcast_to(np.asarray(new, dtype=old.dtype), (rows,))])
@@ -232,8 +240,8 @@ def _with_trainings(workload: Workload, beyond: Beyond, rng: np.random.Generator
         restart_s=joined(workload.restart_s, 0.0),
         constraint=joined(workload.constraint, 0),
         allowed=workload.allowed,
-        user=joined(workload.user, 0),
-        user_names=workload.user_names,
+        user=joined(workload.user, users.index(own)),
+        user_names=users,
         array=np.concatenate([np.full(len(workload), -1, dtype=np.int32), added]),
         throttle=np.full(count, beyond.most_workers, dtype=np.int32),
         trainings=models,

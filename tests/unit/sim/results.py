@@ -67,6 +67,8 @@ def result(
     notes: Sequence[str] = (),
     settings: Mapping[str, object] | None = None,
     nodes: int = 2,
+    busy_s: float = 0.0,
+    held_cpu_s: float = 0.0,
 ) -> Result:
     """Return a result; jobs must be given in order of submission."""
     workload = Workload.of(
@@ -103,6 +105,8 @@ def result(
         use=Use(
             at_s=np.array([one.at for one in samples]),
             held=np.array([[one.cpus, 0, 0] for one in samples], dtype=np.int64),
+            busy_s=busy_s,
+            held_s=np.array([held_cpu_s, 0.0, 0.0]),
             te_waiting=np.array([one.te_waiting for one in samples], dtype=np.int64),
             be_waiting=np.array([one.be_waiting for one in samples], dtype=np.int64),
         ),
@@ -133,4 +137,7 @@ def four_jobs(policy: str = "fitgpp") -> Result:
         ],
         policy=policy,
         user_names=("ann", "bob"),
+        # 60 s with 6 CPUs, 40 s with 4, 160 s with none but a job that waits
+        busy_s=260.0,
+        held_cpu_s=520.0,
     )

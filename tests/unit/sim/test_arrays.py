@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tesched_policies.patient import Patient
 from tesched_policies.slaq.policy import Slaq
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.arrays import TrainingModel, TrainingProgress
-from tesched_sim.engine import Simulation
+from tesched_sim.engine import Outage, Simulation
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.slurm import MIN_JOB_AGE_S, JobPhase
 from tesched_sim.slurm_settings import Behaviour
@@ -89,6 +90,50 @@ def test_requeued_task_that_may_not_start_yet_takes_no_others_place_under_the_th
     run.slurm.cancel(1)
     run.scheduler.run()
     assert [row for row in range(5) if run.slurm.state[row] is JobPhase.RUNNING] == [2, 3]
+
+
+def test_tasks_that_are_kept_back_are_those_behind_the_throttles_edge_whatever_comes_and_goes() -> None:
+    workload = replace(arrays(60, 60, throttle=6), trainings=(replace(MODEL, iterations=400),) * 2)
+    # The node goes, so that tasks come back, and throttles change.
+    outages = [Outage(node=0, from_s=170.0 * at, to_s=170.0 * at + 30) for at in range(1, 30)]
+    slurm = (run := Simulation(workload, Behaviour(requeue_delay_s=45.0), outages=outages)).slurm
+    known, throttle = slurm.arrays, slurm.throttle
+    assert known is not None
+    checked = 0
+
+    def kept_back(array: int) -> set[int]:
+        left, found = known.throttle[array] - known.running[array], set()
+        for row in (row for row in known.rows[array] if slurm.state[row] is JobPhase.PENDING):
+            if left <= 0:
+                found.add(row)
+            left -= row not in slurm.ineligible and row not in slurm.held
+        return found
+
+    def watched(array: int) -> None:
+        nonlocal checked
+        throttle(array)
+        checked += 1
+        assert slurm.throttled & set(known.rows[array]) == kept_back(array)
+
+    def throttled(array: int, tasks: int) -> None:
+        known.throttle[array] = tasks
+        watched(array)
+
+    slurm.throttle = watched  # type: ignore[method-assign]
+    for at in range(40):
+        slurm.later(110.0 * at, partial(throttled, at % 2, (7, 2, 5, 1)[at // 2 % 4]))
+    run.run()
+    assert sum(slurm.restarts[row] for rows in known.rows for row in rows) > 10
+    assert checked > 100
+
+
+def test_a_task_that_starts_or_ends_moves_few_of_those_that_wait() -> None:
+    run = Simulation(arrays(400, throttle=4), Behaviour())
+    moved, keep_back = [], run.slurm.keep_back
+    run.slurm.keep_back = lambda row, why, *, back: (moved.append(row), keep_back(row, why, back=back))  # type: ignore[method-assign,assignment,func-returns-value]
+    run.run()
+    # Each start and each end is at the edge of at most as many as run at once, and one more.
+    assert len(moved) <= 2 * 400 * 5
 
 
 def test_throttle_by_a_tasks_own_id_changes_nothing() -> None:

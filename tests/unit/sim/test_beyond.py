@@ -186,6 +186,20 @@ def test_nodes_are_divided_among_types_by_their_parts() -> None:
     assert (workload.limit_s >= workload.most_run_s).all()
 
 
+def test_trainings_have_a_user_of_their_own_where_users_are_known() -> None:
+    plain = workloads.make("poisson", seed=3, **SMALL)
+    known = replace(plain, user_names=("ann", "trainings"), user=(np.arange(len(plain)) % 2).astype(np.int32))
+    added = extended(known, Beyond(trainings=2, iterations=5), 3)
+    assert added.array is not None
+    tasks = added.array >= 0
+    of_tasks = {added.user_names[user] for user in added.user[tasks].tolist()}
+    assert len(of_tasks) == 1
+    assert of_tasks.isdisjoint({"ann", "trainings"})
+    assert np.array_equal(added.user[~tasks], known.user)
+    unknown = extended(plain, Beyond(trainings=2, iterations=5), 3)
+    assert {unknown.user_names[user] for user in unknown.user.tolist()} == {""}
+
+
 def without_gpus(jobs: slice) -> Workload:
     """Return a workload of which these jobs want CPUs and memory alone."""
     plain = workloads.make("poisson", seed=3, **SMALL)

@@ -6,16 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tesched_policies.fitgpp import FitGpp
 from tesched_sim import workloads
-from tesched_sim.engine import Simulation
+from tesched_sim.engine import Outage, Simulation
 from tesched_sim.experiment import ExperimentSetting, Site, simulation
 from tesched_sim.reports.summary import summarise
 from tesched_sim.slurm import JobPhase
+from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Workload
 
+from tests.unit.sim.examples import Sketch, simulate
+
 #: what costs little to run, of jobs that are on one node at least
-SMALL = {"jobs": "60", "nodes": "4", "be_sizes": "1:1", "be_run_mean": "20"}
-SITE = ExperimentSetting.of(Site.SLURM).with_values({"guard.min_run_time_s": "0", "guard.cool_down_s": "0"})
+SMALL = {"jobs": "40", "nodes": "3", "be_sizes": "1:1", "be_run_mean": "20"}
+SITE = ExperimentSetting.of(Site.SLURM).with_values(
+    {"site.poll_s": "60", "guard.min_run_time_s": "0", "guard.cool_down_s": "0"}
+)
 
 
 def drawn(**more: str) -> Workload:
@@ -65,6 +71,18 @@ def test_node_hours_are_those_that_jobs_held(contender: str, more: dict[str, str
     # In the mean over jobs, what each of its preemptions took: on fewest nodes it would be up to four times as much.
     took_s = gone.back_s - gone.left_s + gone.lost_node_s / gone.nodes
     assert delayed * summary.be.delay_s.count == pytest.approx(np.nansum(took_s))
+
+
+@pytest.mark.parametrize("poll_s", [0.0, 7.0])
+def test_utilisation_counts_every_second_in_which_there_was_work_and_no_other(poll_s: float) -> None:
+    # Of 8 GPUs one is held for 5 s; from 10 on all are, for 580 s. At 1000 a job comes for 4 of them and 100 s, whose
+    # node is gone from 1040 to 1060: nothing runs then, and it waits; after that it begins anew.
+    jobs = Sketch(run=5, gpus=1), Sketch(at=10, run=580), Sketch(at=1000, run=100, gpus=4)
+    outage = [Outage(node=0, from_s=1040, to_s=1060)]
+    policy = FitGpp() if poll_s else None
+    summary = summarise(simulate(*jobs, behaviour=Behaviour(poll_s=poll_s), outages=outage, policy=policy))
+    assert summary.busy_s == 5 + 580 + 40 + 20 + 100
+    assert summary.utilisation_share["gpu"] == pytest.approx((5 * 1 + 580 * 8 + 140 * 4) / (745 * 8))
 
 
 def test_a_training_is_as_near_to_the_bound_as_the_nearest_of_its_tasks() -> None:

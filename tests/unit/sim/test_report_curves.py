@@ -68,7 +68,8 @@ def test_a_short_series_is_left_as_it_is() -> None:
 def test_a_long_series_keeps_its_area() -> None:
     at_s = np.cumsum(np.random.default_rng(2).exponential(10, 5000))
     waiting = np.random.default_rng(3).integers(0, 50, 5000)
-    use = Use(at_s=at_s, held=np.zeros((5000, 3), dtype=np.int64), te_waiting=waiting, be_waiting=waiting * 0)
+    held = np.zeros((5000, 3), dtype=np.int64)
+    use = Use(at_s=at_s, held=held, busy_s=0.0, held_s=np.zeros(3), te_waiting=waiting, be_waiting=waiting * 0)
     series = Series.of(replace(result(Ran(end=100)), use=use))
     assert len(series.at_s) == MOST_STRETCHES + 1
     assert series.stretch_s is not None

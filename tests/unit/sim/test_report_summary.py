@@ -47,9 +47,8 @@ def test_what_preemption_cost_the_four_jobs() -> None:
     assert summary.lost_share == pytest.approx(20 / 525)
 
 
-def test_utilisation_leaves_out_the_time_without_work() -> None:
+def test_utilisation_is_the_part_that_was_held_while_there_was_work() -> None:
     summary = summarise(four_jobs())
-    # 60 s with 6 of 8 CPUs, 40 s with 4, 160 s with none but a job that waits; the last 40 s do not count.
     assert summary.busy_s == 260.0
     assert summary.utilisation_share == {"cpu": 0.25, "mem_mib": 0.0, "gpu": None}
     assert summary.makespan_s == 260.0

@@ -31,6 +31,16 @@ class TestSwf:
         assert (found.accounts, found.partitions) == (("group1", "group1"), ("partition1", ""))
         assert found.left_out == {"never ran": 1, "no processors are recorded": 1}
 
+    def test_a_checkpointed_job_counts_once_and_one_that_was_cancelled_counts(self, tmp_path: Path) -> None:
+        rest = "-1 -1 4 3600 -1 {} 3 -1 -1 -1 -1 -1 -1"
+        # All of it, and its parts: to be continued, the last one of a job that completed, and of one that failed.
+        lines = ("1 0 10 1000 4 " + rest.format(1), "1 0 10 400 4 " + rest.format(2), "1 -1 50 600 4 " + rest.format(3))
+        failed = ("2 5 10 900 4 " + rest.format(0), "2 5 10 900 4 " + rest.format(4))
+        others = ("3 6 10 30 4 " + rest.format(5), "4 7 10 700 4 " + rest.format(-1))
+        found = traces.read(written(tmp_path, "\n".join((*lines, *failed, *others))))
+        assert found.run_s.tolist() == [1000, 900, 30, 700]
+        assert found.left_out == {"parts of checkpointed jobs": 3}
+
     def test_a_packed_file_is_unpacked(self, tmp_path: Path) -> None:
         path = tmp_path / "trace.swf.gz"
         path.write_bytes(gzip.compress(SWF.encode()))
