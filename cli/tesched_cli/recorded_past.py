@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -36,6 +35,7 @@ from tesched_cli.common import NumberRange, say, store
 from tesched_cli.left_out import LeftOut, NotRunJobs, OfStore, of_store, of_trace, remarks
 from tesched_cli.needed_runs import needed_s
 from tesched_cli.simulating import refuse_twice
+from tesched_cli.this_site import alike
 
 T = TypeVar("T")
 
@@ -250,7 +250,7 @@ def _past(recorded: Recorded, config: Config, settings: Mapping[str, str], *, of
     nodes = _nodes(seen)
     known, machines = dict(settings), None
     if _OF_NODES & settings.keys():
-        known = _alike(nodes) | known
+        known = alike(nodes) | known
     else:
         machines = _machines(nodes)
     found = workloads.filled(recorded, known, seed=0, machines=machines)
@@ -289,14 +289,6 @@ def _machines(nodes: Sequence[Node]) -> SimulatedNodes:
     return SimulatedNodes(
         names=tuple(node.name for node in nodes), resources=("cpu", "mem_mib", "gpu"), total=total.reshape(-1, 3)
     )
-
-
-def _alike(nodes: Sequence[Node]) -> dict[str, str]:
-    """Settings of a workload for as many equal nodes, each like most of these."""
-    totals = Counter((node.total.cpus, node.total.mem_mib, node.total.gpus) for node in nodes)
-    ((cpus, mem_mib, gpus), _) = totals.most_common(1)[0]
-    ours = {"nodes": len(nodes), "cpus": cpus, "mem_gib": max(mem_mib // 1024, 1), "gpus": gpus}
-    return {key: str(value) for key, value in ours.items()}
 
 
 def parted(sets: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

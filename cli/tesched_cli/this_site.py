@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.cluster import Node, SlurmSettings
 from tesched_daemon.config import Config
 from tesched_sim.experiment import ExperimentSetting
 from tesched_sim.slurm_settings import Behaviour, RequeuedTo
@@ -29,3 +31,11 @@ def on_this_site(setting: ExperimentSetting, slurm: SlurmSettings) -> Experiment
         requeued_to=RequeuedTo.TAIL if release >= _TO_THE_END else RequeuedTo.PLACE,
     )
     return replace(setting, site=site)
+
+
+def alike(nodes: Sequence[Node]) -> dict[str, str]:
+    """Settings of a workload for as many equal nodes, each like most of these."""
+    totals = Counter((node.total.cpus, node.total.mem_mib, node.total.gpus) for node in nodes)
+    ((cpus, mem_mib, gpus), _) = totals.most_common(1)[0]
+    ours = {"nodes": len(nodes), "cpus": cpus, "mem_gib": max(mem_mib // 1024, 1), "gpus": gpus}
+    return {key: str(value) for key, value in ours.items()}
