@@ -55,3 +55,9 @@ def test_check_counts_the_files_of_conf_d(tmp_path: Path) -> None:
         0,
         f"{path} with 1 file(s) of {tmp_path / 'conf.d'}: good (mode shadow, policy patient, 0 rule(s))\n",
     )
+
+
+def test_an_empty_name_of_a_configuration_is_no_folder() -> None:
+    for argv in (("config", "check", ""), ("status", "--config", "")):
+        said = tesched(*argv)
+        assert (said.exit_code, "'' names no file" in said.output) == (2, True), said.output

@@ -84,8 +84,8 @@ def test_a_record_that_is_damaged_is_an_error_of_one_line(config: Path, change: 
         connection.execute(change, (held,))
     shown = tesched(config, "status")
     assert shown.exit_code == 2, shown.output
-    where = f"{config.parent}/store.sqlite"
-    begin = f"Error: cannot read the state store {where}: a record holds what tesched does not write: {said}"
+    store = config.parent / "store.sqlite"
+    begin = f"Error: cannot read the state store {store}: a record holds what tesched does not write: {said}"
     assert shown.stderr.startswith(begin)
     assert shown.stderr.count("\n") == 1
 

@@ -1,12 +1,19 @@
-"""Which errors of a database are of a value, and which of the store: the former set a job aside, the latter do not."""
+"""Which errors of a database are of a value, and which of the store: the former set a job aside, the latter do not.
+
+The latter say which store.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import psycopg.errors
 import pytest
 from sqlalchemy.exc import DataError, OperationalError, ProgrammingError, SQLAlchemyError
+from tesched_db import migrate
+from tesched_db.engine import open_store
 from tesched_db.errors import RowError, StoreError, store_errors
 
 
@@ -48,3 +55,25 @@ def test_a_file_system_that_is_full_is_named_where_the_index_of_the_log_does_not
     said.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
     with pytest.raises(StoreError, match="the file system is full, or fails"), store_errors("read"):
         raise OperationalError("select", {}, said)
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("DROP TABLE alembic_version", "the state store {} is empty; "),
+        ("UPDATE alembic_version SET version_num = '0.1'", "the state store {} is of an older tesched "),
+        ("UPDATE alembic_version SET version_num = '99.0'", "the state store {} is of a newer tesched "),
+        ("", "cannot read the state store {}: "),
+    ],
+)
+def test_an_error_says_which_store_it_is_of(tmp_path: Path, statement: str, says: str) -> None:
+    file = tmp_path / "store.sqlite"
+    url = f"sqlite:///{file}"
+    migrate.upgrade(url)
+    if statement:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(statement)
+    else:
+        file.write_bytes(b"\1" * 8192)
+    with pytest.raises(StoreError, match=f"^{says.format(file)}"):
+        open_store(url, read_only=True)

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -140,28 +139,6 @@ def test_a_wrong_url_is_a_clear_error(url: str, words: str) -> None:
     with pytest.raises(StoreError, match=words) as caught:
         make_engine(url)
     assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("statement", "says"),
-    [
-        ("DROP TABLE alembic_version", "the state store {} is empty; "),
-        ("UPDATE alembic_version SET version_num = '0.1'", "the state store {} is of an older tesched "),
-        ("UPDATE alembic_version SET version_num = '99.0'", "the state store {} is of a newer tesched "),
-        ("", "cannot read the state store {}: "),
-    ],
-)
-def test_an_error_says_which_store_it_is_of(tmp_path: Path, statement: str, says: str) -> None:
-    file = tmp_path / "store.sqlite"
-    url = f"sqlite:///{file}"
-    migrate.upgrade(url)
-    if statement:
-        with closing(sqlite3.connect(file)) as connection, connection:
-            connection.execute(statement)
-    else:
-        file.write_bytes(b"\1" * 8192)
-    with pytest.raises(StoreError, match=f"^{says.format(file)}"):
-        open_store(url, read_only=True)
 
 
 def test_a_server_that_is_not_there_is_an_error_without_the_password(tmp_path: Path) -> None:
