@@ -217,7 +217,7 @@ def _with_trainings(workload: Workload, beyond: Beyond, rng: np.random.Generator
     if "gpu" in names and workload.machines.total[:, names.index("gpu")].any():
         wants[names.index("gpu")] = 1
     rows, names_of_users = len(added), workload.user_names
-    # Where users are known the trainings have one of their own: nobody's limits are to count them.
+    # Where users are known the trainings have one of their own: no user's limits are to count them.
     own = _new_name("trainings", names_of_users) if any(names_of_users) else ""
     users = (*names_of_users, own) if own else names_of_users
 
