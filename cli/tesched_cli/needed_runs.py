@@ -16,7 +16,7 @@ from tesched_db.views import JobView
 def needed_s(job: JobView, victims: Iterable[Victim]) -> float:
     """Seconds that the job would run undisturbed, of what it ran in all its runs.
 
-    One run is no longer than the time limit, so a job that was put back in the queue, by whom ever, needs no more.
+    One run is no longer than the time limit, so a job that was put back in the queue needs no more.
     """
     ran_s = job.ran_s or 0.0
     needed = ran_s - sum(_lost_s(victim, job) for victim in victims)
