@@ -161,26 +161,26 @@ def shown_configuration(path: Path) -> ShownConfig:
     return loaded_by(load_shown, path)
 
 
-def loaded_by(load: Callable[[Path], T], path: Path) -> T:
-    """Load the configuration. Raises ConfigError as `configuration`."""
+def loaded_by(load: Callable[[Path], T], path: Path, *, group_alone: bool = False) -> T:
+    """Load the configuration. Raises ConfigError as `configuration`; `group_alone` is that of `missing_group`."""
     try:
         return load(path)
     except ConfigError:
         # Of one that was searched for, and is not used, the reason is said already.
-        if not isinstance(path, SearchedPath) and (why := _forbidden(path)):
+        if not isinstance(path, SearchedPath) and (why := _forbidden(path, group_alone=group_alone)):
             raise ConfigError(why) from None
         raise
 
 
-def _forbidden(path: Path) -> str:
+def _forbidden(path: Path, *, group_alone: bool) -> str:
     """Reason that the caller may not read one of the configuration's files; empty if nothing forbids it."""
     folder = path.parent / DROP_INS
-    if why := missing_group(path):
+    if why := missing_group(path, group_alone=group_alone):
         return why
-    if folder.is_dir() and (why := missing_group(folder, folder=True)):
+    if folder.is_dir() and (why := missing_group(folder, folder=True, group_alone=group_alone)):
         return why
     parts = sorted(folder.glob("*.toml")) if folder.is_dir() else []
-    return next(filter(None, map(missing_group, parts)), "")
+    return next(filter(None, (missing_group(part, group_alone=group_alone) for part in parts)), "")
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def check(path: Path | None) -> None:
     """Say whether PATH, with conf.d beside it, can be used. Without PATH it is the configuration that is found."""
     path = path or search()
     try:
-        loaded = loaded_by(load_files, path)
+        loaded = loaded_by(load_files, path, group_alone=True)
         refuse(loaded)
     except ConfigError as error:
         for complaint in error.every:

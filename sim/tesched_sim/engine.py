@@ -168,7 +168,7 @@ class Daemon:
         return self.slurm.now >= self._again_s
 
     def rests(self) -> bool:
-        """Check whether its polls do nothing until something happens: it has seen all that did, and nothing waits."""
+        """Check whether its polls do nothing until the next event: it has seen all before it, and nothing waits."""
         slurm = self.slurm
         seen = not (self._touched or self._stirred) and slurm.submitted == self._submitted_seen
         waits = slurm.te_pending or self.memory.open_orders() or any(self.memory.changes.values())

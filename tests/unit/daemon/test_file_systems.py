@@ -63,7 +63,8 @@ def test_a_list_of_mounts_that_cannot_be_read_says_nothing(
 
 
 def checked(config: Path, url: str) -> str:
-    config.write_text(f'[store]\nurl = "{url}"\n[slurm]\nconf = "/nowhere/slurm.conf"\n')
+    (config.parent / "slurm.conf").touch()
+    config.write_text(f'[store]\nurl = "{url}"\n[slurm]\nconf = "{config.parent}/slurm.conf"\n')
     said = CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["config", "check", str(config)])
     assert said.exit_code == 0
     return said.stderr
