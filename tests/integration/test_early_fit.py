@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
 from sqlalchemy.engine import Engine
 from tesched_core.model.limits import YieldBy
 from tesched_daemon.config import Config, load
@@ -16,6 +15,7 @@ from tesched_daemon.doctor.finding import Severity
 from tesched_daemon.early_fit import FRESH_S
 from tesched_db import migrate
 from tesched_db import queries as read
+from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
 
 from tests.early_parts import Site, polled
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Iterator[Engine]:
     """Give a state store."""
     url = f"sqlite:///{tmp_path}/store.sqlite"
     migrate.upgrade(url)
-    engine = create_engine(url)
+    engine = open_store(url)
     yield engine
     engine.dispose()
 
