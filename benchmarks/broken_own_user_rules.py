@@ -41,8 +41,14 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "changed: no TE job any more",
         "core/tesched_core/orders/advance.py",
+        "elif (order.for_te or order.waits) and job.pending and",
+        "elif order.waits and job.pending and",
+    ),
+    Mutation(
+        "changed: no TE job any more, before it has victims",
+        "core/tesched_core/orders/advance.py",
+        "elif (order.for_te or order.waits) and job.pending and",
         "elif order.for_te and job.pending and",
-        "elif False and order.for_te and job.pending and",
     ),
     Mutation(
         "changed: a victim that a reload protects",

@@ -90,14 +90,20 @@ TRACE_MUTATIONS = (
     Mutation(
         "needed: what a preemption threw away",
         "cli/tesched_cli/needed_runs.py",
-        "ran_s - sum(_lost_s(victim, job) for victim in victims)",
+        "ran_s - sum(_lost_s(victim, job) for victim in counted)",
         "ran_s",
     ),
     Mutation(
         "needed: one that has saved its work lost its grace period alone",
         "cli/tesched_cli/needed_runs.py",
-        "if victim.notice_signal and victim.noticed_at",
+        "if not victim.loses_run and victim.noticed_at",
         "if False and victim.noticed_at",
+    ),
+    Mutation(
+        "needed: of a job that runs",
+        "cli/tesched_cli/needed_runs.py",
+        " if job.state in FINISHED or one.restarts >= job.restarts",
+        "",
     ),
     Mutation(
         "needed: no longer than the time limit",

@@ -41,8 +41,8 @@ class SingleReads(Protocol):
     def records(self, job_ids: Sequence[JobId], within_s: float) -> Mapping[JobId, Job] | Failure:
         """Read these few jobs as they are now, unclassified; one that Slurm doesn't know is left out.
 
-        With an array's id come its tasks that have a record of their own. Never raises for Slurm's errors. Returns
-        within `within_s` seconds, as a failure if need be.
+        With an array's id come its tasks that have a record of their own. Never raises for Slurm's errors. Each of its
+        two rounds of commands takes at most `within_s` seconds, and is a failure if it would take longer.
         """
         ...
 

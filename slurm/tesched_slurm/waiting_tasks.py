@@ -78,7 +78,9 @@ def with_list(commands: Commands, job: Job, row: QueueRow) -> Job | Failure:
         rows = read_rows(commands, "-t", "all", "-j", str(job.job_id))
         if isinstance(rows, Failure):
             return rows
-        tasks = {one.array_task_id for one in rows} | {one.task for one in found.hidden.values()}
+        # 26.05 may show each waiting task, with the array's id.
+        apart = (one for one in rows if one.job_id != str(job.job_id))
+        tasks = {one.array_task_id for one in apart} | {one.task for one in found.hidden.values()}
         listed = shortened(listed, [int(task) for task in tasks if task.isdecimal()])
     return replace(job, array_tasks=listed if _LIST.fullmatch(listed) else "")
 

@@ -10,6 +10,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
+from tesched_policies.patient import Patient
 
 from tests.builders import by_job, node, running, share, waiting
 from tests.scenarios.driver import Driver
@@ -45,6 +46,16 @@ def test_its_victims_are_let_go(said: JobClass, ending: Ending | None) -> None:
     assert requeued(drive, 5) == []
     assert drive.order().ending is ending
     assert requeued(drive, 61) == ([BE] if ending is None else [])
+
+
+def test_it_keeps_no_place_in_which_it_waits_for_what_comes_free() -> None:
+    jobs = [replace(running(BE, WHOLE), user="ada"), waiting(TE, cpus=32)]
+    drive = Driver([node("n1")], jobs, graces={BE: 60.0}, policy=Patient(patience_s=120))
+    drive.obeys(*drive.cycle(0))
+    assert drive.order().waits
+    says(drive, JobClass.BE)
+    drive.cycle(5)
+    assert drive.order().ending is Ending.CHANGED
 
 
 def test_a_run_that_begins_as_best_effort_is_on_trial_all_the_same() -> None:

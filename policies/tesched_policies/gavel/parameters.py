@@ -28,7 +28,7 @@ class GavelParameters(Turns):
     solve_every_s: SecondsOfADay = 0.0
     #: types of GPUs, fastest first; empty: all, by how fast jobs are on them
     types: tuple[str, ...] = ()
-    #: price of an hour of one accelerator, "TYPE=PRICE", of any currency; for the allocators that go by costs
+    #: price of an hour of one accelerator, "TYPE=PRICE", from 0.001 to 1000; for the allocators that go by costs
     prices: tuple[str, ...] = ()
     #: resources that come free in mid-round are given away
     fills: bool = True
