@@ -18,7 +18,10 @@ RELEASE_MUTATIONS = (
     Mutation("arrays: no task apart", _TASKS, "if bisect(apart, last) == bisect(apart, after) else inf", ""),
     Mutation("arrays: the narrowest gaps first", _TASKS, "if gap <= widest:", "if gap < inf:"),
     Mutation("arrays: no list is too long still", _TASKS, "if found < len(widths) else", "if widths else"),
-    Mutation("arrays: tasks that squeue shows", _TASKS, "{one.array_task_id for one in rows} | ", ""),
+    Mutation("arrays: tasks that squeue shows", _TASKS, "{one.array_task_id for one in apart} | ", ""),
+    Mutation(
+        "arrays: tasks without a record", _TASKS, "(one for one in rows if one.job_id != str(job.job_id))", "rows"
+    ),
     Mutation("arrays: tasks that scontrol shows", _TASKS, " | {one.task for one in found.hidden.values()}", ""),
     Mutation("arrays: but what is put back", _TASKS, "or job.array_tasks or puts_back", "or job.array_tasks"),
     Mutation(
