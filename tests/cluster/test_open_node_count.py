@@ -154,8 +154,8 @@ def test_its_own_number_is_put_back(stage: Stage) -> None:
     assert asked_of(cluster, stage.te)[:2] == ("n1", "1-1")
     daemon.process.terminate()
     daemon.process.wait()
-    undone = daemon.ask("undo")
-    assert undone.returncode == 0, undone.stdout
+    # Its victim saves, and may leave yet.
+    assert daemon.ask("undo").returncode == 1
     nodes, number, *rest = asked_of(cluster, stage.te)
     assert nodes == stage.asked[0]
     # Slurm shows a range once it has been set, which is what it gave the job before: a node a task at most.
@@ -171,6 +171,6 @@ def test_a_number_that_its_user_sets_meanwhile_stays(stage: Stage) -> None:
     assert asked_of(cluster, stage.te)[1] == "2-2"
     daemon.process.terminate()
     daemon.process.wait()
-    undone = daemon.ask("undo")
-    assert undone.returncode == 0, undone.stdout
+    # Its victim saves, and may leave yet.
+    assert daemon.ask("undo").returncode == 1
     assert asked_of(cluster, stage.te)[:2] == ("(null)", "2-2")

@@ -275,12 +275,14 @@ class Site:
         memory = SqlJournal(self.engine).load()
         orders = [f"order {order.order_id} is {order.state}" for order in memory.open_orders()]
         waits = {job_id for job_id, work in self.slurm.jobs.items() if work.waits}
+        # What a job has that has ended is kept for its user, who may requeue it.
+        ended = {job_id for job_id, work in self.slurm.jobs.items() if work.finished}
         changes = (one for by_job in memory.changes.values() for one in by_job.values())
         return orders + [
             f"job {one.job_id}: {one.field} {one.by or ''}".rstrip()
             for one in changes
             # Slurm changes nothing of the nodes of a job that runs.
-            if one.field is not Field.NODES or (one.job_id in waits and not one.restored)
+            if one.job_id not in ended and (one.field is not Field.NODES or (one.job_id in waits and not one.restored))
         ]
 
 
