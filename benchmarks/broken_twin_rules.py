@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _SLURM, _FOLDED = "sim/tesched_sim/slurm.py", "sim/tesched_sim/results_of_arrays.py"
 _SETS = "cli/tesched_cli/simulating.py"
 _SUMMARY, _ENGINE = "sim/tesched_sim/reports/summary.py", "sim/tesched_sim/engine.py"
+_ACTUATOR = "sim/tesched_sim/actuator.py"
 
 TWIN_MUTATIONS = (
     Mutation(
@@ -101,4 +102,11 @@ TWIN_MUTATIONS = (
         "< (row in self.known)",
     ),
     Mutation("simulated trainings: the bound", _FOLDED, "_folded(result.bound, entry)", "result.bound"),
+    Mutation("twin: nice of a held job is not sent", _ACTUATOR, "return action.field is Field.NICE", "return False"),
+    Mutation(
+        "twin: a hold of its user's stays",
+        _ACTUATOR,
+        "return row in self.slurm.held_by_user and not by_hook",
+        "return False",
+    ),
 )

@@ -561,6 +561,7 @@ NEAR = {
     ),
     "rate_limits": ("tests/unit/daemon/test_rate_limited.py",),
     "rate_limited": ("tests/unit/daemon/test_rate_limited.py",),
+    "actuator": ("tests/unit/sim/test_actions.py",),
     **dict.fromkeys(("commands_actuator", "clients"), ("tests/unit/slurm/test_sluid.py",)),
     "waiting_tasks": ("tests/unit/slurm/test_waiting_tasks.py",),
     "probes": ("tests/unit/daemon/test_probes.py", "tests/integration/test_loop.py"),

@@ -101,6 +101,8 @@ class SimulatedActuator:
         match action.field, action.value:
             case (Field.HOLD, HoldState.HELD) | (Field.NODES, _) if not pending:
                 return FailureKind.ALREADY_DONE
+            case _ if row in slurm.held and self._leaves_held(action, row):
+                return FailureKind.ALREADY_DONE
             case Field.NODES, Nodes() as nodes:
                 job_record.set_nodes(slurm, row, nodes)
             case _, HoldState.HELD:
@@ -122,6 +124,15 @@ class SimulatedActuator:
             case _:
                 return FailureKind.ALREADY_DONE  # Slurm changes neither of a job that waits no more
         return None
+
+    def _leaves_held(self, action: SetField, row: int) -> bool:
+        """Check whether the clients leave a held job as it is: others hold it, or it would start by its nice value."""
+        by_hook = row in self.slurm.held_by_hook
+        if action.value is HoldState.HELD:
+            return not by_hook
+        if action.value is HoldState.RELEASED:
+            return row in self.slurm.held_by_user and not by_hook
+        return action.field is Field.NICE
 
     def _tell(self, action: TellUser, row: int) -> FailureKind | None:
         if action.record is Record.NONE:

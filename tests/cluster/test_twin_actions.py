@@ -116,7 +116,9 @@ LATER = 4_000_000_000
 STEPS: Iterable[tuple[str, Make]] = (
     ("a job that waits is held", lambda ids: hold(ids[A], WHY)),
     ("a held job's priority is refused", number(A, Field.PRIORITY, 77)),
-    ("a held job's nice value lets it start", nice(A, -5)),
+    ("a held job is held already", lambda ids: hold(ids[A], WHY)),
+    ("a held job's nice value would let it start", nice(A, -5)),
+    ("it is released", lambda ids: release(ids[A], WHY)),
     ("a job that is not held is released to the end", lambda ids: release(ids[A], WHY)),
     ("nice moves a priority", nice(C, -1_000)),
     ("and back", nice(C, 0)),

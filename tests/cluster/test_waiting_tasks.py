@@ -106,16 +106,17 @@ def test_a_task_that_has_ended_since_the_list_was_read_does_not_hide_what_was_se
 def test_a_long_list_of_tasks_is_read_whole(make_cluster: MakeCluster, connect: Connect) -> None:
     cluster = make_cluster(ONE_NODE)
     client = connect(cluster)
-    array = JobId(cluster.sbatch("--array=0-2999", "--hold", "--output=/dev/null", wrap="true"))
+    array = JobId(cluster.sbatch("--array=0-2999", "--begin=now+1day", "--output=/dev/null", wrap="true"))
     # Slurm takes no list of more than 4 KiB at submission; its user cancels tasks here and there.
     gone = sorted({*range(1, 3000, 2), *range(0, 3000, 14)})
     cluster.run("scancel", f"{array}_[{','.join(map(str, gone))}]")
     cluster.run("scontrol", "hold", f"{array}_2")
     before = others(cluster, array)
     assert "PENDING" in {state for state, *_ in before.values()}
-    sent(client, release(array, WHY))
     sent(client, hold(array, WHY))
     assert waiting(cluster, array)["Reason"] == "JobHeldAdmin"
+    sent(client, release(array, WHY))
+    assert waiting(cluster, array)["Priority"] != "0"
     sent(client, number(array, Field.NICE, -50, previous=0))
     assert others(cluster, array) == before
 
@@ -158,7 +159,7 @@ def test_a_list_longer_than_a_command_takes_is_shortened_and_others_stay_as_they
 def test_tasks_in_steps_are_named_as_slurm_writes_them(make_cluster: MakeCluster, connect: Connect) -> None:
     cluster = make_cluster(ONE_NODE)
     client = connect(cluster)
-    array = JobId(cluster.sbatch("--array=0-400:4%2", "--hold", "--output=/dev/null", wrap="true"))
+    array = JobId(cluster.sbatch("--array=0-400:4%2", "--begin=now+1day", "--output=/dev/null", wrap="true"))
     cluster.run("scontrol", "hold", f"{array}_4")
     before = others(cluster, array)
     assert len(before) == 1

@@ -18,7 +18,7 @@ from tests.examples import examples
 
 NODES = 3
 #: what a run says of each job and preemption
-SAID = ("start_s", "end_s", "preempted", "lost_s")
+SAID = ("start_s", "end_s", "preempted", "lost_node_s")
 
 
 @st.composite

@@ -241,8 +241,8 @@ def test_jobs_that_are_as_fast_everywhere_stay_where_they_are() -> None:
     alike = {"v100": 2, "k80": 2}
     site = Site(on(A, "v"), on(B, "k"), speeds={A: alike, B: alike})
     moves = 0
-    for look in range(12):
-        moves += sum(isinstance(action, Notify) for action in site.cycle(360 * look))
+    for turn in range(12):
+        moves += sum(isinstance(action, Notify) for action in site.cycle(360 * turn))
     assert moves == 0
 
 
@@ -296,11 +296,11 @@ def test_a_second_on_a_slow_type_is_no_second_of_the_fastest(slow: float, first:
     speeds = {job_id: {"v100": 2, "k80": slow} for job_id in (A, B, C, TRIAL)}
     site = Site(replace(on(A, "k"), start_time=NOW), replace(on(B, "v"), start_time=NOW), speeds=speeds, named="sjf")
     runs = {A: 1260.0, B: 60.0, C: 600.0, TRIAL: 9000.0}
-    for look in range(3):
-        if look == 2:  # time is allocated anew
+    for turn in range(3):
+        if turn == 2:  # time is allocated anew
             site.jobs[JobId(TRIAL)] = queued(TRIAL)
             site.start = site.start.with_traits({**site.start.traits, JobId(TRIAL): site.start.traits[JobId(A)]})
-        site.cycle(360 * look)
+        site.cycle(360 * turn)
     site.jobs[JobId(C)] = replace(queued(C), submit_time=NOW + 1000)
     traits = {job_id: replace(site.start.traits[JobId(A)], run_time_s=runs[job_id]) for job_id in runs}
     site.start = site.start.with_traits({JobId(job_id): one for job_id, one in traits.items()})

@@ -25,9 +25,9 @@ from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.field import Field, NodeCount, Nodes, NumberField
 from tesched_core.model.resources import JobId
 from tesched_core.placement.columns_of import columns_of
+from tesched_sim import job_record
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.engine import Simulation
-from tesched_sim.job_record import set_nodes
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.slurm_settings import Behaviour, RequeuedTo
 
@@ -56,7 +56,7 @@ class Site:
         """Perform actions, go over the queue, and return how the last one failed."""
         outcomes = [self.hands.act(action) for action in actions]
         self.run.scheduler.run()
-        return outcomes[-1].failure.kind if outcomes[-1].failure else None
+        return outcomes[-1].failure.kind if outcomes and outcomes[-1].failure else None
 
     def job(self, job_id: JobId) -> Job:
         return SimulatedObserver(self.slurm).job(job_id - 1)
@@ -96,10 +96,27 @@ def test_job_that_comes_after_a_release_is_behind_the_released_one() -> None:
 
 def test_nice_of_a_held_job_lets_it_start_as_slurm_does() -> None:
     site = three()
-    site.does(hold(SECOND, WHY), number(SECOND, Field.NICE, -7))
+    site.does(hold(SECOND, WHY))
+    job_record.set_nice(site.slurm, SECOND - 1, -7)  # its user's
+    site.does()
     assert (site.job(SECOND).priority, site.order()) == (7, [THIRD, SECOND])
-    site.does(hold(THIRD, WHY), number(THIRD, Field.NICE, 7))
+    site.does(hold(THIRD, WHY))
+    job_record.set_nice(site.slurm, THIRD - 1, 7)
     assert site.job(THIRD).priority == 2
+
+
+def test_what_is_held_by_now_is_left_as_it_is() -> None:
+    site = three()
+    site.does(hold(SECOND, WHY))
+    assert site.does(hold(SECOND, WHY)) is FailureKind.ALREADY_DONE, "others' hold"
+    assert site.does(number(SECOND, Field.NICE, -7)) is FailureKind.ALREADY_DONE, "it would start"
+    assert (site.job(SECOND).priority, site.job(SECOND).nice) == (0, 0)
+    site.slurm.held_by_user.add(SECOND - 1)
+    assert site.does(release(SECOND, WHY)) is FailureKind.ALREADY_DONE, "its user's"
+    assert site.job(SECOND).priority == 0
+    site.slurm.held_by_hook.add(SECOND - 1)
+    assert site.does(hold(SECOND, WHY), release(SECOND, WHY)) is None, "the hook's"
+    assert site.job(SECOND).priority > 0
 
 
 def test_priority_of_a_held_job_is_refused() -> None:
@@ -214,7 +231,7 @@ def test_record_has_the_fewest_nodes_as_they_were_set_last() -> None:
     site = three()
     eyes = SimulatedObserver(site.slurm)
     for least in (1, 2, 3):
-        set_nodes(site.slurm, 1, Nodes(count=NodeCount(least=least, most=3)))
+        job_record.set_nodes(site.slurm, 1, Nodes(count=NodeCount(least=least, most=3)))
         assert (eyes.job(1).request.min_nodes, eyes.job(1).request.max_nodes) == (least, 3)
 
 
