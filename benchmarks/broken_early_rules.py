@@ -18,6 +18,7 @@ EARLY_MUTATIONS = (
     Mutation("early: a poll that counts as long", _EARLY, "max(took_s, self.least_poll_s)", "took_s"),
     Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
     Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
+    Mutation("early: a limit of RPCs is said", _FIT, "    if is_limited:", "    if False:"),
     Mutation("early: at any time between polls", _FIT, "FRESH_S = 2 * WINDOW_S", "FRESH_S = WINDOW_S / 3"),
     Mutation("early: ends before the last poll", _EARLY, "jobs_at=_jobs_at(last), jobs=jobs", "jobs=jobs"),
     Mutation(

@@ -9,6 +9,54 @@ _COMMON = "cli/tesched_cli/common.py"
 _CHECKS, _ENGINE = "daemon/tesched_daemon/config_checks.py", "db/tesched_db/engine.py"
 
 SERVICE_MUTATIONS = (
+    Mutation(
+        "limit: pokes are no RPCs",
+        "daemon/tesched_daemon/rate_limited.py",
+        "for kind, count in calls.items() if kind not in NO_RPCS)",
+        "for count in calls.values())",
+    ),
+    Mutation(
+        "limit: sacct is no RPC",
+        "slurm/tesched_slurm/submit_line.py",
+        "min(self.commands.timeout_s, SLURMDBD_TIMEOUT_S), calls=Counter())",
+        "min(self.commands.timeout_s, SLURMDBD_TIMEOUT_S))",
+    ),
+    Mutation(
+        "hook: SlurmUser is known once slurmctld is up",
+        "daemon/tesched_daemon/wakeup_shares.py",
+        "        self._learn()\n        return frozenset(self._hooks)",
+        "        return frozenset(self._hooks)",
+    ),
+    Mutation(
+        "ask: a word that is not read says nothing",
+        "daemon/tesched_daemon/submission/asking.py",
+        "if found.slurm is None and not found.because:",
+        "if False:",
+    ),
+    Mutation(
+        "ask: --quiet is spoken to",
+        "daemon/tesched_daemon/submission/slurms_answer.py",
+        'if "quiet" in said.by_name else said.given',
+        "if False else said.given",
+    ),
+    Mutation(
+        "ask: the account of this cluster",
+        "daemon/tesched_daemon/submission/pretended.py",
+        '(f"cluster={name}",)',
+        "()",
+    ),
+    Mutation(
+        "doctor: a Python that does not start",
+        "daemon/tesched_daemon/doctor/plugin.py",
+        'or not ended.out.startswith(b"begins")',
+        "",
+    ),
+    Mutation(
+        "pyslurm: nothing is kept of a process",
+        "slurm/tesched_slurm/pyslurm_process.py",
+        "self._end()  # which",
+        "self._running.end()  # which",
+    ),
     Mutation("watchdog: a wait is no hang", _SERVICE, '        notify(WATCHDOG="1")\n\n    @', "\n    @"),
     Mutation(
         "watchdog: a turn that hangs is one", _SERVICE, "            if self._turning:\n                return\n", ""

@@ -15,7 +15,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.order import Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_daemon.settings import Mode
-from tesched_daemon.wakeup_shares import LEFT, SERVED
+from tesched_daemon.wakeup_shares import NO_RPCS
 from tesched_db import queries as read
 from tesched_db.lease import Standby
 from tesched_db.let_through import let_through
@@ -177,7 +177,7 @@ def _te_lines(engine: Engine, limits: Limits) -> Iterator[Text]:
 def _calls(daemon: DaemonView) -> str:
     """Rates at which slurmctld is called, the most frequent kinds first."""
     kinds = sorted(
-        ((kind, rate) for kind, rate in daemon.calls.items() if kind not in {SERVED, LEFT}),
+        ((kind, rate) for kind, rate in daemon.calls.items() if kind not in NO_RPCS),
         key=lambda kind: (-kind[1], kind[0]),
     )
     shown = ", ".join(f"{kind} {rate:.0f}" for kind, rate in kinds)

@@ -12,7 +12,7 @@ Source
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from math import isinf
 from pathlib import Path
@@ -58,8 +58,8 @@ class AdmissionFile:
     """The file, and what this process has written there last."""
 
     path: Path
-    #: users whose changes of jobs the hook leaves alone: the daemon's own, and SlurmUser
-    uids: Collection[int] = ()
+    #: says whose changes of jobs the hook leaves alone: the daemon's own user, and SlurmUser once that is known
+    uids: Callable[[], Collection[int]] = tuple
     #: why the last try to write or to remove it failed, or what it can't say
     failure: str = ""
     _written: _WrittenFile | None = field(default=None)
@@ -85,7 +85,7 @@ class AdmissionFile:
         if not self._is_due(admission, classes, valid, now):
             return
         try:
-            text, unknown = _shortened(text_of(admission, classes, valid, self.uids, now=now))
+            text, unknown = _shortened(text_of(admission, classes, valid, self.uids(), now=now))
             self._own.replace(text)
         except (OSError, ValueError) as error:
             self._failed("written", error)

@@ -126,8 +126,11 @@ class EarlyTurns:
             and not (self._too_many or self._too_slow)
         )
 
-    def hindered(self, rules: Rules) -> str:
-        """Reason that there are none by the settings, though polls take so long; empty: there are, or need not be."""
+    def hindered(self, rules: Rules, seen: Snapshot | None) -> str:
+        """Reason that there are none by the settings, though polls take so long; empty: there are, or need not be.
+
+        `seen` is the last poll's snapshot; None: Slurm could not be seen.
+        """
         if self._poll_s <= FROM_S:
             return ""
         found = hindrances(
@@ -136,6 +139,7 @@ class EarlyTurns:
             policies=rules.policies,
             pace=rules.pace,
             reads_jobs=self.reads is not None,
+            is_limited=seen is not None and seen.settings.rate_limit is not None,
         )
         return said([*found])
 

@@ -28,9 +28,15 @@ class Hindrance(NamedTuple):
 
 
 def hindrances(
-    *, mode: Mode, limits: Limits, policies: Sequence[PolicyEntry], pace: Pace, reads_jobs: bool
+    *,
+    mode: Mode,
+    limits: Limits,
+    policies: Sequence[PolicyEntry],
+    pace: Pace,
+    reads_jobs: bool,
+    is_limited: bool = False,
 ) -> Iterator[Hindrance]:
-    """Yield them; `reads_jobs`: the client reads single jobs."""
+    """Yield them; `reads_jobs`: the client reads single jobs; `is_limited`: slurmctld limits this user's RPCs."""
     if not pace.early_turn:
         yield Hindrance("loop.early_turn = false", "loop.early_turn = true")
     if mode is Mode.OBSERVE:
@@ -43,6 +49,8 @@ def hindrances(
         yield Hindrance("policy.be", "policy.be = []")
     if not reads_jobs:
         yield Hindrance('slurm.client = "pyslurm"', 'slurm.client = "commands"')
+    if is_limited:
+        yield Hindrance("SlurmctldParameters = rl_enable", "the daemon's user to SlurmUser or root, or no rl_enable")
     if not (pace.socket or pace.watch_state_folder or pace.tests_per_minute):
         yield Hindrance('loop.socket = ""', "loop.watch_state_folder = true, or a path as loop.socket")
     if limits.wait_for_free_s > 0 and pace.poll_interval_s >= FRESH_S:

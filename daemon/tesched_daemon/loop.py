@@ -613,6 +613,7 @@ class Loop:
         seen: Snapshot | None = None,
     ) -> CycleReport:
         doubts, finder = list(unread(seen)) if seen is not None else [], self.new_jobs
+        new_jobs = (finder.said(self.pace), self._early.hindered(self, seen)) if finder else ()
         return CycleReport(
             at=at,
             mode=self.mode,
@@ -630,7 +631,7 @@ class Loop:
             admission_trouble=self.admission.failure if self.admission else "",
             metrics_trouble=self.metrics_trouble(),
             idle_trouble=self.knowledge.idle.trouble if self.knowledge.idle else "",
-            new_jobs="; ".join(filter(None, (finder.said(self.pace), self._early.hindered(self)))) if finder else "",
+            new_jobs="; ".join(filter(None, new_jobs)),
             enforcement=self._enforcement(seen),
             leaving=self._leaving.said,
         )

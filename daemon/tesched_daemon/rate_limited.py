@@ -26,6 +26,7 @@ from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.snapshot import Snapshot
 
 from tesched_daemon.settings import Pace
+from tesched_daemon.wakeup_shares import NO_RPCS
 
 #: RPCs of a whole poll by the commands, but for the settings.
 OF_A_POLL = 8
@@ -36,6 +37,8 @@ OF_AN_ORDER = 5
 #: Seconds of a rest at most. Half an RPC a second brings a poll and one action in them; where a site gives less, each
 #: RPC waits, whatever the pace of the polls.
 MOST_S = 30.0
+#: What ends the name of a client whose RPCs are limited.
+_LIMITED = " (rl_enable)"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,9 +53,10 @@ class RpcBudget:
     def pause_s(self, seen: Snapshot | None, calls: Mapping[str, int], actions: int, at: float) -> float:
         """Return the seconds, at most `MOST_S`, that slurmctld is to be left alone for after so many actions are sent.
 
-        `calls` counts the RPCs since the start, and `at` is the stopwatch's. 0 where there is no limit.
+        `calls` counts the RPCs since the start, and pokes beside them, which are none; `at` is the stopwatch's. 0 where
+        there is no limit.
         """
-        made = sum(calls.values())
+        made = sum(count for kind, count in calls.items() if kind not in NO_RPCS)
         spent, self._made = made - self._made, made
         limit = seen.settings.rate_limit if seen is not None else None
         if limit is None:
@@ -84,4 +88,9 @@ def with_limit(client: str, limit: RateLimit | None) -> str:
     """Return a client's name with the limit behind it, for `tesched status`."""
     if limit is None:
         return client
-    return f"{client}, limited to {limit.per_s:g} RPCs a second, {limit.burst} at once (rl_enable)"
+    return f"{client}, limited to {limit.per_s:g} RPCs a second, {limit.burst} at once{_LIMITED}"
+
+
+def is_limited(client: str) -> bool:
+    """Check whether a name of `with_limit` has a limit behind it."""
+    return client.endswith(_LIMITED)

@@ -63,8 +63,9 @@ _KEPT = 1000
 #: Owner of a share: the kind, and the user.
 _Owner = tuple[str, int]
 _ALLOWANCES = {"poke": POKES, "submission": SUBMISSIONS, "hook": HOOK, "found": FOUND, "queue": TURNED_AWAY}
-#: What `tesched status` counts, as a kind beside the calls to Slurm.
+#: What `tesched status` counts, as a kind beside the calls to Slurm: none of these is an RPC.
 SERVED, LEFT = "poke served", "poke left to the poll"
+NO_RPCS = frozenset({SERVED, LEFT})
 
 
 class WakeupShares:
@@ -111,6 +112,11 @@ class WakeupShares:
         """Count the pokes that were served so far, and those left to the poll."""
         with self._lock:
             return dict(self._counts)
+
+    def hooks(self) -> frozenset[int]:
+        """Return the users that slurmctld may run as: root, and SlurmUser once Slurm has said who that is."""
+        self._learn()
+        return frozenset(self._hooks)
 
     def _learn(self) -> None:
         """Query Slurm for its user, unless it is known or was queried a moment ago."""

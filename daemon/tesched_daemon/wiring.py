@@ -228,9 +228,8 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None, signals: ExitSta
     if loop.admission is not None:
         # One that an earlier process has left, before the socket is there: this one's mode may be another.
         loop.admission.withdraw()
-        # Their changes of jobs are no submissions.
-        uids = os.geteuid(), clients.slurm_user(_commands(reloader.running))
-        loop.admission.uids = frozenset(uid for uid in uids if uid)
+        # Their changes of jobs are no submissions; root's are none by themselves. slurmctld may be up later than this.
+        loop.admission.uids = lambda: {os.geteuid(), *shares.hooks()} - {0}
     with (
         listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),

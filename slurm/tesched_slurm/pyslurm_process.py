@@ -15,7 +15,7 @@ import tempfile
 import time
 import weakref
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
@@ -63,6 +63,8 @@ class PyslurmProcess:
         self._timeout_s = timeout_s
         self._slurm_conf = slurm_conf
         self._running: _Running | None = None
+        #: ends it, also where `close` is not called: with this object, or with the daemon
+        self._end: Callable[[], object] | None = None
 
     def ask(self, question: Question) -> Answer | Failure:
         """Return the answer, or why there is none within the time-out. A refusal of Slurm's comes as a Failure."""
@@ -83,15 +85,14 @@ class PyslurmProcess:
 
     def close(self) -> None:
         """End the process."""
-        if self._running is not None:
-            self._running.end()
-        self._running = None
+        if self._end is not None:
+            self._end()  # which forgets it, too
+        self._running = self._end = None
 
     def _exchange(self, question: Question, deadline: float) -> Answer:
         if self._running is None:
             self._running = _start(self._slurm_conf)
-            # Also where `close` is not called: with this object, or with the daemon.
-            weakref.finalize(self, self._running.end)
+            self._end = weakref.finalize(self, self._running.end)
         running = self._running
         if os.fstat(running.complaints.fileno()).st_size > _MOST_COMPLAINTS:
             os.ftruncate(running.complaints.fileno(), 0)

@@ -19,7 +19,8 @@ from tesched_slurm.bounded_process import run_bounded
 from tesched_slurm.errors import failure
 
 _ANSWER = re.compile(
-    r"^sbatch: Job \d+ to start at (\d+) using (\d+) processors on (?:nodes )?(\S+) in partition (\S+)$", re.MULTILINE
+    r"^sbatch: Job \d+ to start at (\d+) using (\d+) processors on (?:nodes )?(\S+)(?: in partition (\S+))?$",
+    re.MULTILINE,
 )
 _PREEMPTS = re.compile(r"^(?:sbatch: )? {0,8}Preempts: (\S+)$", re.MULTILINE)
 #: bytes of an answer; a host list of all nodes is far below
@@ -42,6 +43,7 @@ class SlurmsWord:
     cpus: int
     #: folded, as Slurm writes them
     nodes: str
+    #: empty of a heterogeneous job
     partition: str
     #: the jobs that Slurm itself would preempt for it (PreemptType), as it names them
     preempts: str = ""
@@ -101,7 +103,7 @@ def read_answer(said: str, status: int) -> SlurmsWord | NotTaken | Failure | Non
             start_at=float(found[1]),
             cpus=int(found[2]),
             nodes=found[3],
-            partition=found[4],
+            partition=found[4] or "",
             preempts=preempts[1] if preempts is not None else "",
         )
     why = failure(said)

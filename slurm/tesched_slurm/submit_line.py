@@ -21,6 +21,7 @@ import logging
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -275,8 +276,8 @@ class SubmitLines:
         """Return the line, empty where the job has none; None if slurmdbd did not answer."""
         separator = self.draw()
         columns = ("-n", "-X", "-p", f"--delimiter={separator}", "-o", "JobIDRaw,State,SubmitLine")
-        # The loop waits for the answer.
-        patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, SLURMDBD_TIMEOUT_S))
+        # The loop waits for the answer. It is no RPC of slurmctld's.
+        patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, SLURMDBD_TIMEOUT_S), calls=Counter())
         answer = patient.run(("sacct", *columns, "-j", str(job.job_id)))
         if isinstance(answer, Failure):
             log.warning("sacct does not say how job %s was submitted: %s", job.job_id, answer.message)

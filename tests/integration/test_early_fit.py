@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import Engine
 from tesched_core.model.limits import YieldBy
+from tesched_core.model.rate_limit import RateLimit
 from tesched_daemon.config import Config, load
 from tesched_daemon.doctor.early_turns import early_turns
 from tesched_daemon.doctor.finding import Severity
 from tesched_daemon.early_fit import FRESH_S
+from tesched_daemon.rate_limited import with_limit
 from tesched_db import migrate
 from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
 
 from tests.early_parts import Site, polled
-from tests.loop_parts import Notebook
+from tests.loop_parts import FULL_CLUSTER, Notebook
 from tests.unit.daemon.test_new_jobs import finder
 
 RULE = '[[classes.rules]]\nname = "trials"\njob_class = "te"\nmatch = { names = ["te"] }\n'
@@ -79,6 +81,17 @@ def test_pyslurm_s_client_reads_no_single_jobs_also_where_no_site_has_named_it(s
     loop.turn(asked=True)
     (finding,) = early_turns(config(tmp_path, ""), read.status(store).cycles)
     assert finding.advice == 'set slurm.client = "commands"'
+
+
+def test_where_slurmctld_limits_rpcs_none_comes_and_the_doctor_says_so(store: Engine, tmp_path: Path) -> None:
+    loop = polled(Site(), SqlJournal(store))
+    limited = replace(FULL_CLUSTER.settings, rate_limit=RateLimit(burst=30, per_s=2.0))
+    assert "rl_enable" in loop._early.hindered(loop, replace(FULL_CLUSTER, settings=limited))
+    assert loop._early.hindered(loop, FULL_CLUSTER) == loop._early.hindered(loop, None) == ""
+    cycle = replace(read.status(store).cycles[0], client=with_limit("slurm commands", limited.rate_limit))
+    (finding,) = early_turns(config(tmp_path, ""), (cycle,))
+    assert "no early turn comes, because of SlurmctldParameters = rl_enable" in finding.text
+    assert finding.level is Severity.WARN
 
 
 def test_where_polls_are_short_nothing_is_said(store: Engine, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, ok, warn
 from tesched_daemon.early import FROM_S
 from tesched_daemon.early_fit import advice, hindrances, said
+from tesched_daemon.rate_limited import is_limited
 
 CHECK = "early turns"
 
@@ -26,6 +27,7 @@ def early_turns(config: Config, cycles: tuple[CycleView, ...]) -> Iterator[Findi
             policies=config.policy.entries(),
             pace=config.loop,
             reads_jobs=not cycles[0].client.startswith("pyslurm"),
+            is_limited=is_limited(cycles[0].client),
         )
     ]
     polls = f"polls take up to {takes_s:.0f} s"

@@ -12,7 +12,7 @@ from pathlib import Path
 from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.visible import visible
-from tesched_slurm.bounded_process import run_bounded
+from tesched_slurm.bounded_process import ours, run_bounded
 
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
@@ -27,9 +27,12 @@ _SLURMS_OWN = "preempt_partition_prio.so"
 _FUNCTION = re.compile(rb"\bpreempt_p_\w+")
 _TIMEOUT_S = 20.0
 _MOST_COMPLAINTS = 300
+#: where this Python itself may be found
+_ENVIRONMENT = frozenset({"LD_LIBRARY_PATH"})
 # In a process of its own: a file that is cut short ends by a signal whatever loads it.
 _LOAD = """
 import ctypes, sys
+print("begins", flush=True)
 plugin = ctypes.CDLL(sys.argv[1])
 for name in sys.argv[2:]:
     getattr(plugin, name)
@@ -95,7 +98,7 @@ def _is_here(values: Mapping[str, str]) -> bool:
 
 
 def _damage(folders: Sequence[str]) -> str:
-    """Reason that slurmctld's loader would refuse the file, in words; empty if it would not, or it can't be read here.
+    """Reason that slurmctld's loader would refuse the file, in words; empty: it would not, or it can't be tried here.
 
     What the file must have is seen from Slurm's own preempt plugin.
     """
@@ -108,8 +111,8 @@ def _damage(folders: Sequence[str]) -> str:
             wanted.update(found.decode() for found in _FUNCTION.findall(own.read_bytes()))
     names = ("plugin_name", "plugin_type", "plugin_version", "tesched_built_for", *sorted(wanted))
     command = (sys.executable, "-I", "-c", _LOAD, str(path), *names)
-    ended = run_bounded(command, timeout_s=_TIMEOUT_S, most_out=None, environment={})
-    if ended.status == 0:
+    ended = run_bounded(command, timeout_s=_TIMEOUT_S, most_out=_MOST_COMPLAINTS, environment=ours(_ENVIRONMENT))
+    if ended.status == 0 or not ended.out.startswith(b"begins"):
         return ""
     lines = ended.err.decode(errors="replace").strip().splitlines()
     if ended.stopped or not lines:

@@ -124,7 +124,7 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
         found.because.append(f"Slurm finds no nodes for it as they are now: {answer.said}")
     elif word is None:
         found.notes.append("what sbatch --test-only says has another form than known: Slurm's own word is not counted")
-    elif word.partition not in job.partitions:
+    elif word.partition not in {"", *job.partitions}:
         text = (
             f"Slurm's own word is for partition {word.partition}: what the site's job_submit plugin changes is not seen"
         )
@@ -201,7 +201,9 @@ def _as_other(found: Foretold, question: _Question) -> None:
 
 def _by_slurm_alone(found: Foretold, question: _Question) -> None:
     ahead = _ahead(question)
-    if not _starts_by_slurm(found):
+    if found.slurm is None and not found.because:
+        found.verdict = Verdict.UNREAD
+    elif not _starts_by_slurm(found):
         text = "resources are not free for it: it waits for them in Slurm's queue"
         if question.begins_by_slurm:
             text = "Slurm starts it later: its begin time has not come, or resources are not free for it"

@@ -24,6 +24,8 @@ class Verdict(StrEnum):
     BEHIND = "may start at once, or wait: resources are free, and other jobs wait for some"
     #: what it depends on has a form that is not read here
     UNSURE = "may start at once, or wait: whether its dependency is fulfilled is not known"
+    #: what sbatch --test-only says of it has another form than known
+    UNREAD = "may start at once, or wait: what Slurm says of it is not understood here"
     #: mode shadow or observe, a pause, or no daemon
     WOULD = "waits; it would start by a preemption, were that enforced"
     WAITS = "waits"

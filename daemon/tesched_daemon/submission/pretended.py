@@ -101,7 +101,9 @@ def _usual_owner(job: Job, seen: Snapshot, commands: Commands, notes: list[str])
         return job.account, job.qos
     account, qos = job.account, job.qos
     columns = "format=defaultaccount,account,partition,defaultqos"
-    answer = commands.run(("sacctmgr", "-n", "-P", "show", "user", "where", f"name={job.user}", "withassoc", columns))
+    # One slurmdbd may serve several clusters, and a user's account and QOS may differ on each.
+    whose = (f"name={job.user}", *((f"cluster={name}",) if (name := seen.settings.cluster_name) else ()))
+    answer = commands.run(("sacctmgr", "-n", "-P", "show", "user", "where", *whose, "withassoc", columns))
     if isinstance(answer, Failure):
         notes.append(f"the user's default account and QOS are not known: sacctmgr: {answer.message}")
         return account, qos

@@ -34,7 +34,9 @@ def slurms_answer(said: Words, config: Config) -> SlurmsWord | NotTaken | None:
     Raises SubmissionError for a job that Slurm refuses otherwise, and where Slurm does not answer.
     """
     text = "" if said.where == WRAP else said.text
-    answer = ask_slurm(said.given, text, slurm_conf=config.slurm.conf, timeout_s=config.slurm.timeout_s)
+    # With --quiet alone it would say nothing.
+    words = ("--verbose", *said.given) if "quiet" in said.by_name else said.given
+    answer = ask_slurm(words, text, slurm_conf=config.slurm.conf, timeout_s=config.slurm.timeout_s)
     if isinstance(answer, Failure):
         raise SubmissionError(f"Slurm does not answer: {answer.message}")
     if isinstance(answer, NotTaken) and not (answer.by_nodes or answer.by_limits):

@@ -52,6 +52,16 @@ def test_it_says_until_when_which_jobs_may_start_and_which_may_be_te(file: Admis
     assert oct(file.path.stat().st_mode & 0o777) == "0o644"
 
 
+def test_whose_changes_are_left_alone_is_as_known_when_it_is_written(file: AdmissionFile) -> None:
+    known: set[int] = set()
+    file.uids = lambda: known
+    assert is_written(file, until=NOW + 100, most_s=61.0)
+    assert "uid " not in file.path.read_text()
+    known.add(64030)
+    assert is_written(file, until=NOW + 100, most_s=62.0)
+    assert "uid 64030\n" in file.path.read_text()
+
+
 def test_it_says_how_many_each_user_has_in_the_queue_and_when_they_were_counted(file: AdmissionFile) -> None:
     count = SubmittedTe(most=2, by_user={"ada": 1, "bob b": 3})
     admission = Admission(until=inf, most_s=inf, submitted=count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,12 +44,18 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     migrate.upgrade(url)
     config = Config(classes=Classification(user_word=UserWord(may_say_te=True)))
 
-    def asked(*words: str, seen: Snapshot, answer: SlurmsWord | NotTaken, guard: Limits | None = None) -> Foretold:
+    def asked(
+        *words: str,
+        seen: Snapshot,
+        answer: SlurmsWord | NotTaken | None,
+        guard: Limits | None = None,
+        by: Callable[..., SlurmsWord] | None = None,
+    ) -> Foretold:
         client = SimpleNamespace(observer=SimpleNamespace(observe=lambda: replace(seen, taken_at=NOW)))
         monkeypatch.setattr(asking, "connect", lambda _config: client)
         # As if the daemon had read their scripts.
         monkeypatch.setattr(as_recorded, "_recorded", lambda _job, traits, _view: traits)
-        monkeypatch.setattr(slurms_answer, "ask_slurm", lambda *_args, **_more: answer)
+        monkeypatch.setattr(slurms_answer, "ask_slurm", by or (lambda *_args, **_more: answer))
         engine = open_store(url)
         try:
             return asking.foretell(
@@ -87,6 +93,31 @@ def test_another_partition_in_slurms_word_is_named(ask: Ask) -> None:
     (note,) = [one for one in ask(seen=IDLE, answer=starts(partition="gpu")).notes if "partition gpu" in one]
     assert note.startswith("Slurm's own word is for partition gpu")
     assert not any("partition p" in one for one in ask(seen=IDLE, answer=starts()).notes)
+
+
+def test_a_word_without_a_partition_is_for_its_own(ask: Ask) -> None:
+    found = ask(seen=IDLE, answer=starts(partition=""))
+    assert (found.verdict, [one for one in found.notes if "partition" in one]) == (Verdict.FREE, [])
+
+
+@pytest.mark.parametrize("comment", ["te", "be"])
+def test_where_slurms_word_is_not_read_nothing_is_said_of_resources(ask: Ask, comment: str) -> None:
+    found = ask(f"--comment={comment}", "--switches=2", seen=IDLE, answer=None)
+    assert (found.verdict, found.starts, found.because) == (Verdict.UNREAD, False, [])
+    assert any("another form than known" in one for one in found.notes)
+
+
+@pytest.mark.parametrize("quiet", ["-Q", "--quiet"])
+def test_a_job_that_is_submitted_without_a_word_is_foretold_all_the_same(ask: Ask, quiet: str) -> None:
+    words: list[str] = []
+
+    def answer(given: Sequence[str], *_args: object, **_more: object) -> SlurmsWord:
+        words.extend(given)
+        return starts()
+
+    given = ask(quiet, seen=IDLE, answer=starts(), by=answer)
+    assert given.verdict is Verdict.FREE
+    assert words[0] == "--verbose"
 
 
 @pytest.mark.parametrize("comment", ["te", "be"])

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_daemon.submission.begin_time import begin_time
+from tesched_daemon.submission.pretended import pretended_job
 from tesched_daemon.submission.read import job_of
 from tesched_daemon.submission.request import request_of
 from tesched_daemon.submission.slurms_answer import refuse_half_a_view
 from tesched_daemon.submission.sources import SubmissionError, read_words
+from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import read_options
+
+from tests.builders import cluster, node
 
 NOW = time.mktime((2026, 11, 27, 10, 30, 0, 0, 0, -1))
 
@@ -54,6 +59,26 @@ def test_account_and_qos_stand_in_small_letters_as_in_slurm() -> None:
 def test_lists_are_read_as_by_slurm() -> None:
     job = job_of(read_words("ask", ("--partition=a,,b,a", "--reservation=r,", "--wrap=true")))
     assert (job.partitions, job.reservation) == (("a", "b"), "r")
+
+
+def test_a_users_usual_account_and_qos_are_those_on_this_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As slurmdbd answers: of one cluster where it is named, else of all.
+    program = tmp_path / "sacctmgr"
+    program.write_text(
+        """#!/bin/sh
+case "$*" in
+*cluster=here*) echo 'mine|mine||high' ;;
+*) echo 'other|other||low'; echo 'other|mine||high' ;;
+esac
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    seen = replace(cluster([node("n1", cpus=4)]), settings=SlurmSettings(has_slurmdbd=True, cluster_name="here"))
+    pretended = pretended_job(read_words("ask", ("--partition=p", "--wrap=true")), seen, Commands())
+    assert (pretended.job.account, pretended.job.qos) == ("mine", "high")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tesched_daemon.rate_limited import (
 )
 from tesched_daemon.settings import Mode, Pace
 from tesched_daemon.wakeup import Agenda
+from tesched_daemon.wakeup_shares import WakeupShares
 from tesched_slurm.commands_observer import rpcs_of_a_poll
 from tesched_slurm.rate_limits import limit_of, site_limit
 
@@ -75,6 +76,17 @@ def test_the_next_turn_begins_with_a_full_bucket() -> None:
     assert budget.pause_s(LIMITED, {"squeue": 20, "scontrol show job": 6}, 0, at=114.0) == 5.0
     # After what empties it the whole bucket fills, and never more.
     assert budget.pause_s(LIMITED, {"squeue": 900}, 50, at=115.0) == 15.0
+
+
+def test_pokes_are_no_rpcs() -> None:
+    shares = WakeupShares()
+    for _ in range(50):
+        shares.take(1234)
+        shares.found()
+    pokes = shares.counts()
+    assert sum(pokes.values()) == 100
+    budget = RpcBudget()
+    assert budget.pause_s(LIMITED, {"squeue": 8, **pokes}, 0, at=100.0) == 4.0
 
 
 def test_a_turn_begins_with_the_rpcs_of_a_poll_and_an_order() -> None:

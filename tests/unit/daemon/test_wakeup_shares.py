@@ -134,6 +134,16 @@ def test_slurms_user_is_read_until_it_is_known_and_not_at_each_poke(clock: Clock
     assert asked == [1000.0, 1000.0 + ASKS_S]
 
 
+def test_slurms_user_is_known_once_slurmctld_is_up(clock: Clock) -> None:
+    answers = [None, SLURM]
+    shares = WakeupShares(lambda: answers.pop(0), stopwatch=clock)
+    assert shares.hooks() == {0}
+    assert shares.hooks() == {0}, "it is queried again after a while"
+    clock.at += ASKS_S
+    assert shares.hooks() == {0, SLURM}
+    assert shares.hooks() == {0, SLURM}
+
+
 def test_a_full_queue_is_a_poke_now_and_then(shares: WakeupShares, clock: Clock) -> None:
     assert [shares.turned_away() for _ in range(3)] == [True, False, False]
     clock.at += TURNED_AWAY.every_s

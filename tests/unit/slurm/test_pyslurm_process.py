@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -96,6 +98,20 @@ def test_a_call_that_hangs_is_given_up_in_time_and_the_next_one_works(make: Make
     assert running.process.returncode == -signal.SIGKILL
     process._timeout_s = HANG_S
     assert process.ask(Hello()) == Version("26.5.0")
+
+
+def test_of_processes_that_were_ended_nothing_is_kept(make: MakeProcess) -> None:
+    process, ended = make(FAKE), []
+    for _ in range(3):
+        process.ask(Hello())
+        running = process._running
+        assert running is not None
+        ended.append(weakref.ref(running.process))
+        process.close()
+        assert running.process.returncode is not None
+        del running
+    gc.collect()
+    assert [one() for one in ended] == [None] * 3
 
 
 def test_a_process_that_dies_is_a_failure_and_the_next_call_works(make: MakeProcess) -> None:

@@ -18,6 +18,11 @@ def test_a_start_is_read_with_its_nodes() -> None:
     assert read_answer(f"sbatch: warning: x\n{STARTS}", 0) == word
 
 
+def test_a_start_of_a_heterogeneous_job_names_no_partition() -> None:
+    word = SlurmsWord(start_at=1795760154, cpus=4, nodes="n[1-2]", partition="")
+    assert read_answer("sbatch: Job 34 to start at 1795760154 using 4 processors on n[1-2]\n", 0) == word
+
+
 def test_slurms_own_victims_are_read() -> None:
     word = read_answer(f"{STARTS}sbatch:   Preempts: 12,14\n", 0)
     assert isinstance(word, SlurmsWord)

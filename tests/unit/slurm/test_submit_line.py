@@ -126,6 +126,7 @@ class Answers(Commands):
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
     ) -> str | Failure:
         assert variables is None
+        self.calls[argv[0]] += 1
         self.asked.append(argv[1] if argv[0] == "scontrol" else argv[0])
         if argv[0] == "sacct":
             self.sacct_of.append(argv[-1])
@@ -216,6 +217,7 @@ def test_before_26_05_slurmdbd_has_it(said: str, name: str) -> None:
         assert found.signal is not None
         assert found.signal.name == name
     assert commands.asked == ["sacct", "write"]
+    assert commands.calls == {"scontrol": 1}, "sacct is no RPC of slurmctld's"
 
 
 #: what sacct says of a job that slurmdbd has not heard of, or not of its start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_daemon.config import Config, SlurmConfig
+from tesched_daemon.doctor import plugin
 from tesched_daemon.doctor.finding import Severity
 from tesched_daemon.doctor.plugin import examine
 from tesched_daemon.plugin_file import FILE
@@ -41,6 +43,21 @@ def with_plugin(**changes: object) -> SlurmSettings:
 
 def test_the_configurations_file_is_the_plugins_own() -> None:
     assert SlurmConfig().marks == PluginSettings().marks
+
+
+def test_a_python_that_does_not_start_says_nothing_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / FILE).write_bytes(b"no library")
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+[ "$LD_LIBRARY_PATH" = /opt/python/lib ] || {{ echo "python: error while loading shared libraries" >&2; exit 127; }}
+LD_LIBRARY_PATH= exec {sys.executable} "$@"
+""")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    assert plugin._damage([str(tmp_path)]) == ""
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/python/lib")
+    assert FILE in plugin._damage([str(tmp_path)]), "it is started with the variable that it needs"
 
 
 def test_nothing_is_said_where_the_plugin_is_not_wanted() -> None:
