@@ -36,8 +36,8 @@ SERVICE_MUTATIONS = (
     Mutation(
         "ask: --quiet is spoken to",
         "daemon/tesched_daemon/submission/slurms_answer.py",
-        'if "quiet" in said.by_name else said.given',
-        "if False else said.given",
+        "ask_slurm(without_quiet(said.given), text",
+        "ask_slurm(said.given, text",
     ),
     Mutation(
         "ask: the account of this cluster",

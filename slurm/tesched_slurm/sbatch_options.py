@@ -196,6 +196,27 @@ def _short(word: str, following: str | None, *, taken: bool) -> tuple[list[tuple
     return found, False
 
 
+def without_quiet(words: Sequence[str]) -> tuple[str, ...]:
+    """Return options of sbatch's command line without --quiet. Raises UnknownOptionError."""
+    kept: list[str] = []
+    place = 0
+    while place < len(words):
+        word, following = words[place], words[place + 1] if place + 1 < len(words) else None
+        takes = False
+        if word.startswith("--") and word != "--":
+            options, takes = _long(word, following, taken=False)
+            word = "" if options[0][0] == "quiet" else word
+        elif word.startswith("-") and word not in {"-", "--"}:
+            _, takes = _short(word, following, taken=False)
+            alone = next((at for at, one in enumerate(word[1:], 1) if one not in LETTERS_STAND_ALONE), len(word))
+            word = word[:alone].replace("Q", "") + word[alone:]
+            word = "" if word == "-" else word
+        kept += [word] if word else []
+        kept += words[place + 1 : place + 2] if takes else ()
+        place += 2 if takes else 1
+    return tuple(kept)
+
+
 def long_option(given: str) -> tuple[str, bool | None]:
     """Return the whole name of an option, and whether it takes the next word; None where that is not known.
 

@@ -340,6 +340,27 @@ def test_begin_times_and_dependencies_are_foretold_as_slurm_has_them(
                     cluster.run("scancel", str(job))
 
 
+def test_quiet_and_heterogeneous_scripts_start_on_free_resources(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(TWO_NODES)
+    script = tmp_path / "het.sh"
+    script.write_text(f"#!/bin/bash\n#SBATCH --time=5\n#SBATCH hetjob\n#SBATCH --nodes=1\n{SLEEP}\n")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        daemon.await_polls(cluster)
+        inside = tmp_path / "quiet.sh"
+        inside.write_text(f"#!/bin/bash\n#SBATCH --quiet\n{SLEEP}\n")
+        for words in (("-Q", f"--wrap={SLEEP}"), ("--quiet", str(script)), (str(script),), (str(inside),)):
+            status, found = asked(daemon, "--job-name=be-1", "--time=5", *words)
+            assert (status, found["verdict"]) == (0, "starts at once, on free resources"), found
+            assert not any("Slurm's own word" in one for one in found["notes"])
+        fill(cluster, user=ordinary_user())
+        daemon.await_polls(cluster)
+        for words in (("-Q", f"--wrap={SLEEP}"), (str(script),)):
+            status, found = asked(daemon, "--job-name=be-1", "--time=5", *words)
+            assert (status, found["verdict"]) == (1, "waits"), found
+
+
 def test_the_owners_patience_is_the_time_before_which_it_does_not_start(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:

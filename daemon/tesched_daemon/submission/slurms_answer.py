@@ -9,6 +9,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.sbatch_asked import NotTaken, SlurmsWord, ask_slurm
+from tesched_slurm.sbatch_options import without_quiet
 
 from tesched_daemon.config import Config
 from tesched_daemon.submission.reason_word import RESOURCES
@@ -34,9 +35,8 @@ def slurms_answer(said: Words, config: Config) -> SlurmsWord | NotTaken | None:
     Raises SubmissionError for a job that Slurm refuses otherwise, and where Slurm does not answer.
     """
     text = "" if said.where == WRAP else said.text
-    # With --quiet alone it would say nothing.
-    words = ("--verbose", *said.given) if "quiet" in said.by_name else said.given
-    answer = ask_slurm(words, text, slurm_conf=config.slurm.conf, timeout_s=config.slurm.timeout_s)
+    # With --quiet it would say nothing.
+    answer = ask_slurm(without_quiet(said.given), text, slurm_conf=config.slurm.conf, timeout_s=config.slurm.timeout_s)
     if isinstance(answer, Failure):
         raise SubmissionError(f"Slurm does not answer: {answer.message}")
     if isinstance(answer, NotTaken) and not (answer.by_nodes or answer.by_limits):

@@ -8,6 +8,7 @@ import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_slurm.sbatch_asked import NotTaken, SlurmsWord, ask_slurm, read_answer
 from tesched_slurm.sbatch_environment import options_of_environment
+from tesched_slurm.sbatch_options import without_quiet
 
 STARTS = "sbatch: Job 34 to start at 1795760154 using 2 processors on nodes n[1-2] in partition main\n"
 
@@ -81,3 +82,18 @@ def test_variables_are_the_options_that_they_say() -> None:
         "in the environment (SBATCH_PARTITION)",
         "in the environment (SBATCH_REQUEUE)",
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "without"),
+    [
+        (("-Q", "--time=5"), ("--time=5",)),
+        (("--time", "5", "--qui", "-n", "2"), ("--time", "5", "-n", "2")),
+        (("-HQn2", "-QQ"), ("-Hn2",)),
+        # what belongs to an option is left alone
+        (("-J", "-Q", "-DQ", "--wrap", "--quiet", "-kQ"), ("-J", "-Q", "-DQ", "--wrap", "--quiet", "-kQ")),
+        (("-n1", "-Q", ":", "--quiet", "-N", "1"), ("-n1", ":", "-N", "1")),
+    ],
+)
+def test_words_without_quiet(words: tuple[str, ...], without: tuple[str, ...]) -> None:
+    assert without_quiet(words) == without
