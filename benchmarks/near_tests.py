@@ -356,7 +356,11 @@ NEAR = {
         "tests/integration/test_cli_pause.py",
         "tests/integration/test_other_user.py",
     ),
-    "one_line_errors": ("tests/integration/test_cli.py",),
+    "one_line_errors": (
+        "tests/integration/test_cli.py",
+        "tests/integration/test_cli_check.py",
+        "tests/integration/test_cli_users_text.py",
+    ),
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "remembered": ("tests/integration/test_start_up.py",),
     "observer": ("tests/unit/sim/test_arrays.py", "tests/unit/sim/test_shards.py"),
@@ -573,9 +577,10 @@ NEAR = {
         "tests/unit/daemon/test_rate_limited.py",
     ),
     **dict.fromkeys(
-        ("tail", "endpoint", "families", "exporter"),
+        ("tail", "families", "exporter"),
         ("tests/unit/daemon/test_metrics_families.py", "tests/integration/test_metrics.py"),
     ),
+    "endpoint": ("tests/integration/test_metrics.py", "tests/integration/test_web_options.py"),
     **dict.fromkeys(
         ("app", "command", "content", "drawing", "templating", "timeline"),
         (
@@ -586,6 +591,7 @@ NEAR = {
             "tests/integration/test_web.py",
         ),
     ),
+    "socket": ("tests/integration/test_web_options.py", "tests/integration/test_report_socket.py"),
     "user_names": ("tests/unit/slurm/test_user_names.py",),
     "new_jobs": ("tests/unit/daemon/test_new_jobs.py",),
     "submission_signs": ("tests/unit/slurm/test_submission_signs.py",),
