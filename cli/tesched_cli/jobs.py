@@ -147,7 +147,7 @@ class JobsJson:
 @document("orders")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrdersJson:
-    """Preemptions, the newest first."""
+    """Preemptions, the oldest first; where there are more than `--limit` says, the newest of them."""
 
     orders: tuple[OrderView, ...]
 
