@@ -29,6 +29,7 @@ _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/
 _LONG = "tests/unit/cli/test_long_numbers.py"
 _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
 _ADVISED = "tests/integration/test_cli_advise.py"
+_FORGOTTEN = "tests/integration/test_cli_forgotten.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
@@ -245,7 +246,9 @@ NEAR = {
     "of_orders": ("tests/scenarios/test_binding.py", "tests/scenarios/test_own_user.py"),
     "patience": ("tests/scenarios/test_patience.py",),
     "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_own_most.py"),
-    "views": ("tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
+    "views": (_FORGOTTEN, "tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
+    **dict.fromkeys(("mine", "explain", "story", "poll"), (_FORGOTTEN,)),
+    "job_times": ("tests/unit/core/intake/test_job_times.py", _FORGOTTEN),
     "asking": ("tests/unit/daemon/test_asking.py",),
     **dict.fromkeys(("simulating", "simulate"), ("tests/integration/test_cli_simulate.py",)),
     "recorded_past": ("tests/integration/test_cli_whatif.py", "tests/integration/test_cli_held_nodes.py"),
