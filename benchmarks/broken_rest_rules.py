@@ -278,6 +278,7 @@ REST_MUTATIONS = (
         "            except OSError:\n",
         "            except KeyError:\n",
     ),
+    Mutation("errors: an encoding may lack a character", _ERRORS, '{"strict", "surrogateescape"}', "set()"),
     Mutation("store: a list is one value of an array", _MANY_ROWS, ", dimensions=1", ""),
     Mutation("store: text that no database takes", _MANY_ROWS, "if one is not None)", "if False)"),
     Mutation("store: a request that has changed is written", _JOB_VALUES, "job.request != job_now.request", "False"),

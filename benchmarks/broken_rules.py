@@ -35,6 +35,7 @@ from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
 from benchmarks.broken_service_rules import SERVICE_MUTATIONS
 from benchmarks.broken_shard_rules import SHARD_MUTATIONS
+from benchmarks.broken_shown_rules import SHOWN_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
 from benchmarks.broken_trace_rules import TRACE_MUTATIONS
 from benchmarks.broken_turn_rules import TURN_MUTATIONS
@@ -853,6 +854,7 @@ MUTATIONS = (
     *REQUEST_MUTATIONS,
     *SERVICE_MUTATIONS,
     *SHARD_MUTATIONS,
+    *SHOWN_MUTATIONS,
     *TWIN_MUTATIONS,
     *SPREAD_MUTATIONS,
     *EDGE_MUTATIONS,

@@ -17,6 +17,18 @@ WEB_MUTATIONS = (
     Mutation("web: answers forbid what is not needed", _APP, "update(HEADERS)", "update({})"),
     Mutation("web: a stream ends with the server", _APP, "while not self._ending():", "while True:"),
     Mutation("web: other hosts need a token", _COMMAND, "if not is_inside and not has_token:", "if False:"),
+    Mutation(
+        "web: without a host it is all of this host's addresses",
+        "daemon/tesched_daemon/metrics/endpoint.py",
+        "return bound_port(where, BACKLOG)",
+        "return socket.create_server(socket.getaddrinfo(where.host, where.port)[0][4][:2])",
+    ),
+    Mutation(
+        "web: also where one socket can't have both versions",
+        "daemon/tesched_daemon/job_reports/socket.py",
+        'where.host or "0.0.0.0", where.port',
+        "where.host, where.port",
+    ),
     Mutation("web: others may not read the token", _COMMAND, "if mode & 0o007:", "if False:"),
     Mutation("web: a page has the cycle of its event", _CONTENT, "return pulse is None or ", "return True or "),
     Mutation("web: runs that overlap have lanes", _DRAWING, "if until - slack <= start:", "if True:"),

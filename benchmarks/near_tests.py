@@ -29,6 +29,7 @@ _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/
 _LONG = "tests/unit/cli/test_long_numbers.py"
 _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
 _ADVISED = "tests/integration/test_cli_advise.py"
+_FORGOTTEN = "tests/integration/test_cli_forgotten.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
@@ -249,6 +250,9 @@ NEAR = {
     "slurms_answer": ("tests/unit/daemon/test_asking.py",),
     "pretended": ("tests/unit/daemon/test_pretended.py",),
     "pyslurm_process": ("tests/unit/slurm/test_pyslurm_process.py",),
+    "views": (_FORGOTTEN, "tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
+    **dict.fromkeys(("mine", "explain", "story", "poll"), (_FORGOTTEN,)),
+    "job_times": ("tests/unit/core/intake/test_job_times.py", _FORGOTTEN),
     "asking": ("tests/unit/daemon/test_asking.py",),
     **dict.fromkeys(("simulating", "simulate"), ("tests/integration/test_cli_simulate.py",)),
     "recorded_past": ("tests/integration/test_cli_whatif.py", "tests/integration/test_cli_held_nodes.py"),
@@ -359,7 +363,11 @@ NEAR = {
         "tests/integration/test_cli_pause.py",
         "tests/integration/test_other_user.py",
     ),
-    "one_line_errors": ("tests/integration/test_cli.py",),
+    "one_line_errors": (
+        "tests/integration/test_cli.py",
+        "tests/integration/test_cli_check.py",
+        "tests/integration/test_cli_users_text.py",
+    ),
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "remembered": ("tests/integration/test_start_up.py",),
     "observer": ("tests/unit/sim/test_arrays.py", "tests/unit/sim/test_shards.py"),
@@ -576,9 +584,10 @@ NEAR = {
         "tests/unit/daemon/test_rate_limited.py",
     ),
     **dict.fromkeys(
-        ("tail", "endpoint", "families", "exporter"),
+        ("tail", "families", "exporter"),
         ("tests/unit/daemon/test_metrics_families.py", "tests/integration/test_metrics.py"),
     ),
+    "endpoint": ("tests/integration/test_metrics.py", "tests/integration/test_web_options.py"),
     **dict.fromkeys(
         ("app", "command", "content", "drawing", "templating", "timeline"),
         (
@@ -589,6 +598,7 @@ NEAR = {
             "tests/integration/test_web.py",
         ),
     ),
+    "socket": ("tests/integration/test_web_options.py", "tests/integration/test_report_socket.py"),
     "user_names": ("tests/unit/slurm/test_user_names.py",),
     "new_jobs": ("tests/unit/daemon/test_new_jobs.py",),
     "submission_signs": ("tests/unit/slurm/test_submission_signs.py",),

@@ -109,10 +109,10 @@ def fill(folder: Path, text: str, *, failed: bool = False) -> None:
     engine.dispose()
 
 
-def tesched(folder: Path, *argv: str, columns: int = 100, **variables: str) -> Result:
+def tesched(folder: Path, *argv: str, columns: int = 100, charset: str = "utf-8", **variables: str) -> Result:
     """Run a command of `tesched` on the folder's configuration; it must not end with a traceback."""
     config = str(folder / "tesched.toml")
-    runner = CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1", **variables})
+    runner = CliRunner(charset, env={"COLUMNS": str(columns), "NO_COLOR": "1", **variables})
     answer = runner.invoke(main, [*argv, "--config", config])
     assert answer.exception is None or isinstance(answer.exception, SystemExit), (argv, answer.exception)
     return answer

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from io import TextIOWrapper
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -261,13 +259,8 @@ def columns_of_environment() -> int | None:
 
 
 def console() -> Terminal:
-    """Return the terminal. In a pipe nothing is cut: lines are as wide as they need, or as COLUMNS says.
-
-    What its encoding lacks, such as a letter of a job's name in ASCII, becomes a question mark.
-    """
+    """Return the terminal. In a pipe nothing is cut: lines are as wide as they need, or as COLUMNS says."""
     piped = Terminal()
-    if piped.options.ascii_only and isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
     if piped.is_terminal or columns_of_environment():
         return piped
     return Terminal(width=200)

@@ -200,9 +200,10 @@ def _let_through(engine: Engine, story: JobStory) -> LetThrough | None:
 
 def _barred(engine: Engine, story: JobStory, limits: TeLimits) -> Barred | None:
     """Reason that no TE job of the job's user starts; None: the job is none, or waits no more, or that is not so."""
-    if story.job.job_class is not JobClass.TE or story.job.state is not JobState.PENDING:
+    job = story.job
+    if job.job_class is not JobClass.TE or job.state is not JobState.PENDING or job.gone:
         return None
-    return barred(engine, limits, time.time()).get(story.job.user)
+    return barred(engine, limits, time.time()).get(job.user)
 
 
 def _array_of(engine: Engine, story: JobStory) -> TrainingView | None:

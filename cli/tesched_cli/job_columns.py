@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tesched_core.model.cluster import JobState
@@ -30,12 +30,25 @@ SHORT_STATES = {
     JobState.BOOT_FAIL: "BF",
     JobState.DEADLINE: "DL",
 }
+#: In the place of the state of a job that Slurm forgot before its end was seen; no state of Slurm's.
+GONE = "GONE"
+_NOT_KNOWN = "(Slurm no longer knows it)"
+
+
+def state_of(state: JobState, *, forgotten: bool) -> str:
+    """State of a job, in a word: whether one that Slurm has forgotten runs or waits is not known."""
+    return GONE if forgotten else state.value
+
+
+def place_of(nodes: Sequence[str], reason: str, *, forgotten: bool) -> str:
+    """Nodes of a job, or why it waits; of one that Slurm has forgotten those that it was last seen on."""
+    if forgotten:
+        return f"{hostlist(nodes)} {_NOT_KNOWN}".lstrip()
+    return hostlist(nodes) or (f"({reason})" if reason else "")
 
 
 def _run_time(job: JobView) -> float:
-    if job.start_time is None or job.state is JobState.PENDING:
-        return 0.0
-    return (job.end_time or time.time()) - job.start_time
+    return job.run_s(time.time())
 
 
 def _time_left(job: JobView) -> float | None:
@@ -50,8 +63,12 @@ def _limit(seconds: float | None) -> str:
     return "UNLIMITED" if seconds is None else duration(seconds)
 
 
+def _short_state(job: JobView) -> str:
+    return GONE if job.is_forgotten else SHORT_STATES.get(job.state, job.state)
+
+
 def _where(job: JobView) -> str:
-    return hostlist(job.nodes) or (f"({job.reason})" if job.reason else "")
+    return place_of(job.nodes, job.reason, forgotten=job.is_forgotten)
 
 
 def _number(value: Callable[[R], float], **more: Any) -> ColumnField[R]:
@@ -86,8 +103,8 @@ JOB_FIELDS: tuple[ColumnField[JobView], ...] = (
     ColumnField(names=("user", "username"), letter="u", cell=lambda job: job.user, most=LONGEST_CELL, least=8),
     ColumnField(names=("account",), letter="a", cell=lambda job: job.account, least=8),
     ColumnField(names=("qos",), letter="q", cell=lambda job: job.qos, least=6),
-    ColumnField(names=("st", "statecompact"), letter="t", cell=lambda job: SHORT_STATES.get(job.state, job.state)),
-    ColumnField(names=("state",), letter="T", cell=lambda job: job.state),
+    ColumnField(names=("st", "statecompact"), letter="t", cell=_short_state),
+    ColumnField(names=("state",), letter="T", cell=lambda job: state_of(job.state, forgotten=job.is_forgotten)),
     _seconds(_run_time, names=("time", "timeused"), letter="M"),
     _left(lambda job: job.time_limit_s, names=("timelimit",), letter="l", heading="TIME_LIMIT"),
     _left(_time_left, names=("timeleft",), letter="L", heading="TIME_LEFT"),

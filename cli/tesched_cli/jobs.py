@@ -147,7 +147,7 @@ class JobsJson:
 @document("orders")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrdersJson:
-    """Preemptions, the newest first."""
+    """Preemptions, the oldest first; where there are more than `--limit` says, the newest of them."""
 
     orders: tuple[OrderView, ...]
 
@@ -160,7 +160,9 @@ class OrdersJson:
 @click.option("-p", "--partition", "partitions", callback=_list, help=f"Only jobs of these partitions, {_MANY}.")
 @click.option("-t", "--states", callback=_states, help="Only these states, such as PD,R.")
 @click.option("--mine", "--me", is_flag=True, help="Only your own, and what became of those that were preempted.")
-@click.option("--all", "with_gone", is_flag=True, help="Also those that Slurm no longer knows.")
+@click.option(
+    "--all", "with_gone", is_flag=True, help="Also those that Slurm no longer knows (GONE: their end was not seen)."
+)
 @_as_squeue(JOB_FIELDS, variable=_FORMAT)
 def jobs(
     *,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 from tesched_core.model.change import By
-from tesched_core.model.cluster import JobState
+from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import PREEMPTED, Departure, Victim
 from tesched_core.model.resources import UnixSeconds
@@ -27,10 +27,10 @@ from tesched_cli.common import (
     clock,
     console,
     duration,
-    hostlist,
     shown_configuration,
     store_of,
 )
+from tesched_cli.job_columns import place_of, state_of
 from tesched_cli.json_output import document, print_json
 
 #: What the run that was ended has had, and what is known of its saved state.
@@ -71,6 +71,8 @@ class MyJob:
     partition: str
     job_class: JobClass
     state: JobState
+    #: Slurm knows it no longer: of a job that has not ended, `state` is the last that is known
+    gone: bool
     #: Slurm's reason word while it waits
     reason: str
     nodes: tuple[str, ...]
@@ -82,6 +84,11 @@ class MyJob:
     preemptions: tuple[MyPreemption, ...]
     #: what comes next, in words
     expected: str
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Check whether Slurm forgot it before its end was seen."""
+        return self.gone and self.state not in FINISHED
 
 
 @document("jobs")
@@ -147,13 +154,13 @@ _FIELDS: tuple[ColumnField[MyJob], ...] = (
     ColumnField(names=("class",), cell=lambda job: job.job_class.upper()),
     ColumnField(names=("partition",), cell=lambda job: job.partition, most=LONGEST_CELL, least=6, leave_out=1),
     ColumnField(names=("name",), cell=lambda job: job.name, most=LONGEST_CELL, least=8),
-    ColumnField(names=("state",), cell=lambda job: job.state),
+    ColumnField(names=("state",), cell=lambda job: state_of(job.state, forgotten=job.is_forgotten)),
     ColumnField(
         names=("preempted",), cell=lambda job: f"{job.preempted} of {job.most}" if job.most else "never", right=True
     ),
     ColumnField(
         names=("where",),
-        cell=lambda job: hostlist(job.nodes) or (f"({job.reason})" if job.reason else ""),
+        cell=lambda job: place_of(job.nodes, job.reason, forgotten=job.is_forgotten),
         most=LONGEST_TEXT,
         least=12,
     ),
@@ -187,6 +194,7 @@ def _mine(job: JobView, victims: Sequence[Victim], limits: Limits, *, ahead: boo
         partition=job.partition,
         job_class=job.job_class,
         state=job.state,
+        gone=job.gone,
         reason=job.reason if job.state is JobState.PENDING else "",
         nodes=job.nodes,
         preempted=preempted,
@@ -223,6 +231,8 @@ def _saved(victim: Victim, had_s: float) -> str:
 
 
 def _expected(job: JobView, preempted: int, last: Victim | None, most: int, *, ahead: bool) -> str:
+    if job.gone:
+        return ""
     left = max(most - preempted, 0)
     if job.state is JobState.PENDING and last is not None and last.awaited:
         return "runs again as soon as resources are free" + (", ahead of other best-effort jobs" if ahead else "")

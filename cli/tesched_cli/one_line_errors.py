@@ -1,5 +1,7 @@
 """Errors of commands: one line on stderr and exit status 2, for `tesched` and for `python -m tesched_papers`.
 
+A character that the terminal's encoding lacks is none: what a command prints has a question mark for it.
+
 It imports nothing that a command needs: `--help` and TAB completion wait for it.
 """
 
@@ -10,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from typing import Any, TextIO
 
 import click
@@ -32,6 +35,7 @@ class OneLineErrors(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run as a program; also what click itself prints, such as a command's help, may find its file system full."""
+        _print_all(sys.stdout, sys.stderr)
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -80,6 +84,17 @@ class OneLineErrors(click.Group):
         except (click.Abort, EOFError, KeyboardInterrupt):
             self._failed = 1
             raise
+
+
+def _print_all(*outputs: TextIO | None) -> None:
+    """Let the outputs print a question mark for what their encoding lacks, such as a letter of a job's name in Latin-1.
+
+    With the interpreter's own setting that ends the command with a traceback, and with the exit status of a refusal.
+    """
+    for output in outputs:
+        # stderr prints an escape by itself.
+        if isinstance(output, TextIOWrapper) and output.errors in {"strict", "surrogateescape"}:
+            output.reconfigure(errors="replace")
 
 
 def _drop(*outputs: TextIO | None) -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, select
-from tesched_core.intake.job_times import StateChange
+from tesched_core.intake.job_times import StateChange, Suspensions, suspensions
 from tesched_core.model.cluster import JobState
 
 from tesched_db.rows import rows_of
@@ -32,3 +32,12 @@ def changes_of(connection: Connection, keys: Iterable[int]) -> Mapping[int, list
             )
         )
     return found
+
+
+def suspensions_of(connection: Connection, keys: Iterable[int]) -> Mapping[int, Suspensions]:
+    """Return the suspensions of those of these jobs that have been suspended, by key. At most `CHUNK` keys."""
+    was = select(HistoryRow.job_key).where(
+        HistoryRow.job_key.in_(list(keys)), HistoryRow.state == JobState.SUSPENDED.value
+    )
+    found = set(connection.scalars(was))
+    return {key: suspensions(changes) for key, changes in changes_of(connection, found).items()} if found else {}

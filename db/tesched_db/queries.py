@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, func, or_, select
-from tesched_core.intake.job_times import lost_node_s, runs, slowdown, times
+from tesched_core.intake.job_times import lost_node_s, runs, seen_until, slowdown, times
 from tesched_core.model.actions import ReasonCode, Status
 from tesched_core.model.change import By
 from tesched_core.model.cluster import JobState
@@ -165,7 +165,7 @@ def job_story(
         return JobStory(
             job=job,
             changes=changes,
-            runs=runs(changes),
+            runs=seen_until(runs(changes), row.last_seen),
             times=times(changes, now=job.last_seen),
             orders_as_preemptor=order_views(connection, select(OrderRow).where(OrderRow.preemptor_key == row.key)),
             orders_as_victim=order_views(connection, select(OrderRow).where(OrderRow.order_id.in_(as_victim))),

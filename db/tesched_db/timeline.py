@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select
-from tesched_core.intake.job_times import Run, runs, slowdown
+from tesched_core.intake.job_times import Run, runs, seen_until, slowdown
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -143,7 +143,7 @@ def _jobs(connection: Connection, keys: Sequence[int], since: UnixSeconds) -> tu
         some = keys[start : start + CHUNK]
         changes = changes_of(connection, some)
         for row in rows_of(connection, select(JobRow).where(JobRow.key.in_(some))):
-            every = runs(changes[row.key])
+            every = seen_until(runs(changes[row.key]), row.last_seen)
             pending = row.last_seen is None and row.state == JobState.PENDING.value
             waits = not every and pending and row.job_class == JobClass.TE.value
             if not waits and all(run.end is not None and run.end < since for run in every):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, func, select
+from tesched_core.intake.job_times import Suspensions
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
@@ -20,12 +21,15 @@ from tesched_core.model.snapshot import JobClass
 
 from tesched_db.change_rows import refused_of
 from tesched_db.clock_skew import DIFFER_S, now_of
+from tesched_db.history_rows import suspensions_of
 from tesched_db.lease import LATE_S
 from tesched_db.lease_watch import LEASE_S, of_another_clock
 from tesched_db.order_rows import order_of, victims_of
 from tesched_db.rows import CHUNK, row_by_key, rows_of
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
 from tesched_db.views import ActionView, CycleView, DaemonView, JobView, OrderView, RefusalView
+
+_NEVER = Suspensions()
 
 
 def daemon_view(connection: Connection, row: DaemonRow) -> DaemonView:
@@ -149,6 +153,10 @@ def job_views(connection: Connection, rows: Sequence[JobRow]) -> tuple[JobView, 
     """Return these jobs."""
     looked = _looked_at(connection)
     counts: dict[int | None, int] = {}
+    ran = [row.key for row in rows if row.start_time is not None and row.state != JobState.PENDING.value]
+    suspended: dict[int, Suspensions] = {}
+    for start in range(0, len(ran), CHUNK):
+        suspended |= suspensions_of(connection, ran[start : start + CHUNK])
     for start in range(0, len(rows), CHUNK):
         went = select(VictimRow.job_key, func.count()).where(
             VictimRow.job_key.in_([row.key for row in rows[start : start + CHUNK]]),
@@ -190,6 +198,8 @@ def job_views(connection: Connection, rows: Sequence[JobRow]) -> tuple[JobView, 
             first_submit_time=row.first_submit_time,
             start_time=row.start_time,
             end_time=row.end_time,
+            suspended_s=suspended.get(row.key, _NEVER).past_s,
+            suspended_since=suspended.get(row.key, _NEVER).since,
             time_limit_s=row.time_limit_s,
             run_time_s=row.run_time_s,
             patience_s=row.patience_s,

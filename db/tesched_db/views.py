@@ -11,7 +11,7 @@ from typing import Any
 
 from tesched_core.intake.job_times import Run, StateChange, Times, lost_node_s
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
-from tesched_core.model.cluster import JobState
+from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
 from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.field import Field
@@ -200,6 +200,9 @@ class JobView:
     first_submit_time: UnixSeconds
     start_time: UnixSeconds | None
     end_time: UnixSeconds | None
+    #: for how long its run was suspended, seconds, without the suspension that goes on; and since when that one does
+    suspended_s: float
+    suspended_since: UnixSeconds | None
     time_limit_s: int | None
     #: how long it runs, in its owner's word
     run_time_s: float | None
@@ -224,6 +227,25 @@ class JobView:
     def gets_notice(self) -> bool:
         """Check whether it is sent its signal before it leaves."""
         return gets_notice(self.notice_signal, self.grace_period_s)
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Check whether Slurm forgot it before its end was seen: `state` is the last that is known."""
+        return self.gone and self.state not in FINISHED
+
+    def run_s(self, now: UnixSeconds) -> float:
+        """Seconds that its present run, or its last, has run by then, as squeue counts; 0 while it waits.
+
+        Of a job that Slurm has forgotten, up to the last poll that saw it.
+        """
+        if self.start_time is None or self.state is JobState.PENDING:
+            return 0.0
+        until = self.last_seen if self.gone else now
+        if self.end_time is not None:
+            until = self.end_time
+        if self.suspended_since is not None:
+            until = self.suspended_since
+        return max(until - self.start_time - self.suspended_s, 0.0)
 
     @property
     def may_get_notice(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,24 @@ def test_a_configuration_that_is_named_has_to_be_right(tmp_path: Path) -> None:
 def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
     (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --signal=B:USR1@60\n./x '\x1b[31m[/red]' &\nwait\n")
     assert "\x1b" not in run("job.sh").stdout
+
+
+def test_a_terminal_of_another_encoding_gets_question_marks_and_the_same_exit_status(tmp_path: Path) -> None:
+    # A long command is shortened with a sign that Latin-1 lacks.
+    wrapped = f"--wrap=srun python3 train.py --name '5 € für λ' {'--more ' * 20}"
+    argv = [sys.executable, "-c", "from tesched_cli.main import main; main()", "check"]
+    whole, latin = (
+        subprocess.run(
+            [*argv, "--open-mode=append", "--signal=USR1", wrapped],
+            env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "1", "HOME": str(tmp_path)},
+            capture_output=True,
+            check=False,
+        )
+        for encoding in ("utf-8", "iso8859-1")
+    )
+    assert (whole.returncode, whole.stderr) == (latin.returncode, latin.stderr) == (0, b"")
+    assert "€ für λ" in whole.stdout.decode()
+    assert latin.stdout == whole.stdout.decode().encode("iso8859-1", "replace")
 
 
 @pytest.mark.parametrize("time", ["9" * 5000, f"1-{'9' * 5000}", f"{'9' * 5000}:00"])

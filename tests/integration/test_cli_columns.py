@@ -177,6 +177,15 @@ class TestOrder:
         heads = [line for line in lines(config, "orders", "--sort=-V,-order") if line.startswith("order")]
         assert [line.split()[1] for line in heads] == ["2", "1"]
 
+    def test_json_has_the_oldest_first_of_the_newest_so_many_as_its_schema_says(self, config: Path) -> None:
+        def ids(*argv: str) -> list[int]:
+            found = json.loads(ask(config, "orders", "--json", *argv).stdout)["orders"]
+            return [one["order"]["order_id"] for one in found]
+
+        assert (ids(), ids("-n", "1")) == ([1, 2], [2])
+        schema = json.loads(CliRunner().invoke(main, ["schema", "orders"]).stdout)
+        assert "the oldest first" in schema["description"]
+
 
 class TestUsers:
     """-u and --mine."""

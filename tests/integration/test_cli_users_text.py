@@ -58,6 +58,14 @@ def test_every_command_shows_it_and_no_more(folder: Path, what: str) -> None:
     assert tesched(folder, "jobs", "--json").output.isascii()
 
 
+def test_every_command_shows_a_question_mark_for_what_the_terminals_encoding_lacks(folder: Path) -> None:
+    fill(folder, "né λ €")
+    for argv in (*COMMANDS, ("pause", "--reason", "né λ €")):
+        answer = tesched(folder, *argv, columns=400, charset="iso8859-1")
+        assert answer.exit_code in {0, 1}, (argv, answer.output)
+        assert "né ? ?" in answer.stdout, (argv, answer.stdout)
+
+
 @pytest.mark.parametrize("what", HOSTILE)
 def test_the_page_shows_it_and_no_more(folder: Path, what: str) -> None:
     text, shown = HOSTILE[what]

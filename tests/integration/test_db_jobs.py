@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, event, select
 from tesched_core.intake.job_times import StateChange
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
@@ -17,6 +17,7 @@ from tesched_db.views import JobFilter, JobStory
 from tesched_testcluster.harness.store_examples import DOWN, Writer, job, report, rows, snapshot
 
 RUNNING, PENDING, COMPLETED = JobState.RUNNING, JobState.PENDING, JobState.COMPLETED
+SUSPENDED = JobState.SUSPENDED
 
 EVERY = JobFilter(with_gone=True)
 
@@ -211,3 +212,56 @@ def test_jobs_are_filtered(store: Engine) -> None:
     assert ids(JobFilter(job_class=JobClass.TE)) == [3]
     assert ids(JobFilter(states=frozenset({RUNNING}))) == [2]
     assert ids(JobFilter(users=frozenset({"ada"}), states=frozenset({RUNNING, PENDING}), limit=1)) == [1]
+
+
+def test_a_run_time_is_without_its_suspensions_as_squeues_and_as_that_of_the_jobs_story(store: Engine) -> None:
+    writer = Writer(store)
+
+    def seen(at: float, *states: JobState) -> None:
+        jobs = [job(number, one, nodes=["n1"], start_time=100.0) for number, one in enumerate(states, 1)]
+        ended = [replace(one, end_time=290.0) if one.finished else one for one in jobs]
+        writer.look(at, *ended)
+
+    seen(101.0, RUNNING, RUNNING, RUNNING)
+    seen(160.0, SUSPENDED, SUSPENDED, RUNNING)
+    seen(200.0, RUNNING, SUSPENDED, RUNNING)
+    seen(230.0, SUSPENDED, SUSPENDED, RUNNING)
+    seen(300.0, SUSPENDED, COMPLETED, RUNNING)
+    ran = [one.run_s(400.0) for one in read.jobs(store)]
+    assert ran == [60.0 + 30.0, 60.0, 300.0]
+    assert [story(store, name).times.ran_s for name in ("1", "2")] == ran[:2]
+    seen(310.0, RUNNING, COMPLETED, RUNNING)
+    assert [one.run_s(400.0) for one in read.jobs(store)] == [60.0 + 30.0 + 90.0, 60.0, 300.0]
+
+
+def test_suspensions_are_read_for_all_jobs_at_once(store: Engine) -> None:
+    def statements() -> int:
+        said: list[str] = []
+
+        def note(*args: object) -> None:
+            said.append(str(args[2]))
+
+        event.listen(store, "before_cursor_execute", note)
+        read.jobs(store)
+        event.remove(store, "before_cursor_execute", note)
+        return len(said)
+
+    writer = Writer(store)
+    writer.look(160.0, *(job(number, SUSPENDED, nodes=["n1"], start_time=100.0) for number in range(1, 3)))
+    of_two = statements()
+    writer.look(170.0, *(job(number, SUSPENDED, nodes=["n1"], start_time=100.0) for number in range(1, 41)))
+    assert statements() == of_two
+
+
+def test_the_run_of_a_job_that_slurm_has_forgotten_lasts_until_it_was_last_seen(store: Engine) -> None:
+    writer = Writer(store)
+    jobs = [job(number, RUNNING, nodes=["n1"], start_time=100.0) for number in (1, 2, 3)]
+    writer.look(220.0, *jobs)
+    ended = replace(jobs[1], state=COMPLETED, end_time=230.0)
+    writer.look(240.0, ended, jobs[2])
+    writer.look(900.0, jobs[2])
+    found = read.jobs(store, EVERY)
+    assert [(one.gone, one.is_forgotten) for one in found] == [(True, True), (True, False), (False, False)]
+    assert [one.run_s(1000.0) for one in found] == [120.0, 130.0, 900.0]
+    assert [run.end for run in story(store, "1").runs] == [220.0]
+    assert [run.end for run in story(store, "3").runs] == [None]

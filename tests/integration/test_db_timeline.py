@@ -29,6 +29,14 @@ def test_runs_that_reach_into_the_time_are_given_with_those_before_and_others_ar
     assert not found.cut
 
 
+def test_the_run_of_a_job_that_slurm_has_forgotten_ends_when_it_was_last_seen(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(1, RUNS, start_time=90.0), job(2, RUNS, start_time=95.0))
+    writer.look(200.0, job(2, RUNS, start_time=95.0))
+    found = timeline(store, 50.0, ended_since=0.0)
+    assert [(one.label, one.runs[-1].end) for one in found.jobs] == [("1", 100.0), ("2", None)]
+
+
 def test_runs_that_ended_before_the_time_are_not_given_though_the_job_was_cancelled_in_it(store: Engine) -> None:
     writer = Writer(store)
     writer.look(100.0, job(1, RUNS, start_time=90.0))

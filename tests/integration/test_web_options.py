@@ -77,11 +77,12 @@ def token_file(folder: Path, text: str = f"{TOKEN}\n", mode: int = 0o600) -> Pat
     return path
 
 
-def test_an_address_for_other_hosts_is_served_with_a_token(folder: Path) -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", ""], ids=["IPv4", "all"])  # noqa: S104 - with a token
+def test_an_address_for_other_hosts_is_served_with_a_token(folder: Path, host: str) -> None:
     fill(folder, "ada")
     argv = ("--token-file", str(token_file(folder)), "--allow-host", "tesched.example.org")
-    with running_web(folder / "tesched.toml", *argv, host="0.0.0.0") as address:  # noqa: S104 - with a token
-        here = address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - as above
+    with running_web(folder / "tesched.toml", *argv, host=host) as address:
+        here = f"http://127.0.0.1:{address.rpartition(':')[2]}"
         assert get(here)[0] == 401
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         assert get(here, **bearer)[0] == 200

@@ -29,7 +29,7 @@ class Expected:
     likeness: str = ""
     runs: int = 0
     shorter: float | None = None
-    #: seconds that the job has run
+    #: seconds since its present run began, also those for which it was suspended: so the daemon counts
     ran_s: float = 0.0
 
     @property

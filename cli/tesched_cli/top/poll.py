@@ -111,9 +111,10 @@ def _place(job: JobView) -> tuple[bool, bool, float, JobId]:
 
 
 def _time(job: JobView, now: float) -> float | None:
-    """Return for how long it runs, or has waited since its first submission."""
-    since = job.first_submit_time if job.state is JobState.PENDING else job.start_time
-    return None if since is None else now - since
+    """Return for how long it has run, or waited since its first submission."""
+    if job.state is JobState.PENDING:
+        return now - job.first_submit_time
+    return None if job.start_time is None else job.run_s(now)
 
 
 def _texts(job: JobView) -> tuple[str, ...]:

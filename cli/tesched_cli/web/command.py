@@ -36,7 +36,7 @@ class ListenError(ToldError):
     "--listen",
     default="127.0.0.1:8817",
     show_default=True,
-    help="Address: host:port, or the absolute path of a Unix socket.",
+    help="Address: host:port, :port for all of this host's, or the absolute path of a Unix socket.",
 )
 @click.option(
     "--token-file",

@@ -12,6 +12,7 @@ from tesched_db.timeline import JobRuns, Timeline
 
 from tesched_cli.common import Terminal
 from tesched_cli.explain import Explained, explained, story_lines
+from tesched_cli.job_columns import state_of
 from tesched_cli.web.content import StoreSource
 from tesched_cli.web.drawing import Drawing, draw
 
@@ -43,7 +44,7 @@ def story_of(source: StoreSource, job: str) -> Story | None:
     headline, *rest = story_lines(found, Terminal(width=_WIDE))
     facts, blocks = _parted(rest)
     return Story(
-        state=found.story.job.state.value.lower(),
+        state=state_of(found.story.job.state, forgotten=found.story.job.is_forgotten).lower(),
         headline=headline,
         facts=facts,
         blocks=blocks,
@@ -90,6 +91,8 @@ def _drawing(found: Explained) -> Drawing:
         runs=story.runs,
     )
     orders = story.orders_as_victim
-    until = now if not job.gone or job.end_time is None else job.end_time
+    until = now
+    if job.gone:
+        until = job.last_seen if job.end_time is None else job.end_time
     whole = Timeline(jobs=(runs,), cut=False, orders=orders, waiting=(), waiting_count=0, ended=())
     return draw(whole, job.first_submit_time, until, title=f"Runs of job {job.label}")

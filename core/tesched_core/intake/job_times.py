@@ -52,9 +52,19 @@ class Run:
 
     restarts: int
     start: UnixSeconds
-    #: None while it runs
+    #: None while it runs; of a job that Slurm forgot meanwhile, when it was last seen
     end: UnixSeconds | None = None
     nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspensions:
+    """Time for which the present run, or the last, was suspended."""
+
+    #: seconds, without the suspension that goes on
+    past_s: float = 0.0
+    #: since when it is suspended; None: it is not
+    since: UnixSeconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +140,27 @@ def runs(changes: Iterable[StateChange]) -> tuple[Run, ...]:
             end = max(change.end_time or start, start)
             found.append(Run(restarts=change.restarts, start=start, end=end, nodes=change.nodes))
     return tuple(found)
+
+
+def seen_until(found: Sequence[Run], last_seen: UnixSeconds | None) -> tuple[Run, ...]:
+    """Runs of a job, of which the one that has no end lasts until Slurm forgot the job; None: it knows it."""
+    if last_seen is None or not found or found[-1].end is not None:
+        return tuple(found)
+    return (*found[:-1], replace(found[-1], end=max(last_seen, found[-1].start)))
+
+
+def suspensions(changes: Iterable[StateChange]) -> Suspensions:
+    """How long the run of the last change was suspended, given the changes in their order."""
+    past_s, since, restarts = 0.0, None, None
+    for change in changes:
+        if change.restarts != restarts:
+            past_s, since, restarts = 0.0, None, change.restarts
+        if change.state is JobState.SUSPENDED:
+            since = change.at if since is None else since
+        elif since is not None:
+            until = change.end_time if change.state in FINISHED and change.end_time is not None else change.at
+            past_s, since = past_s + max(until - since, 0.0), None
+    return Suspensions(past_s=past_s, since=since)
 
 
 def last_run_s(changes: Sequence[StateChange]) -> float:

@@ -36,7 +36,7 @@ from pathlib import Path
 
 from tesched_core.model.job_report import MOST_BYTES
 
-from tesched_daemon.job_reports.address import address_of
+from tesched_daemon.job_reports.address import TcpAddress, address_of
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.munge import Munge, MungeError
 
@@ -91,14 +91,19 @@ def _bound(address: str) -> socket.socket | None:
     try:
         if isinstance(where, Path):
             return bound_path(where, _MODE)
-        if not where.host and socket.has_dualstack_ipv6():
-            everywhere = ("", where.port)
-            return socket.create_server(everywhere, family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
-        found = socket.getaddrinfo(where.host or "0.0.0.0", where.port, type=socket.SOCK_STREAM)  # noqa: S104
-        return socket.create_server(found[0][4][:2], family=found[0][0], backlog=BACKLOG)
+        return bound_port(where, BACKLOG)
     except OSError as error:
         log.warning("no reports are taken on reports.socket %s: %s", address, error.strerror or error)
         return None
+
+
+def bound_port(where: TcpAddress, backlog: int) -> socket.socket:
+    """Return a socket that listens on this port; without a host on all of this machine's addresses. Raises OSError."""
+    if not where.host and socket.has_dualstack_ipv6():
+        everywhere = ("", where.port)
+        return socket.create_server(everywhere, family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+    found = socket.getaddrinfo(where.host or "0.0.0.0", where.port, type=socket.SOCK_STREAM)  # noqa: S104
+    return socket.create_server(found[0][4][:2], family=found[0][0], backlog=backlog)
 
 
 def bound_path(path: Path, mode: int) -> socket.socket:

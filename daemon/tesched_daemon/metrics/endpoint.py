@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tesched_daemon.job_reports.address import TcpAddress, address_of
-from tesched_daemon.job_reports.socket import bound_path
+from tesched_daemon.job_reports.socket import bound_path, bound_port
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +41,7 @@ def bound(address: str) -> socket.socket:
     where = address_of(address)
     if not isinstance(where, TcpAddress):
         return bound_path(where, _MODE)
-    found = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
-    return socket.create_server(found[0][4][:2], family=found[0][0], backlog=BACKLOG)
+    return bound_port(where, BACKLOG)
 
 
 class Endpoint:

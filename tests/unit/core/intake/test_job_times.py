@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from tesched_core.intake.job_times import Run, StateChange, bounded_slowdown, lost_node_s, runs, slowdown, times
+from tesched_core.intake.job_times import (
+    Run,
+    StateChange,
+    Suspensions,
+    bounded_slowdown,
+    lost_node_s,
+    runs,
+    slowdown,
+    suspensions,
+    times,
+)
 from tesched_core.model.cluster import JobState
 from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Victim, VictimState
@@ -141,3 +151,23 @@ def test_only_a_requeue_loses_time(departure: Departure, lost: float) -> None:
         departure=departure,
     )
     assert lost_node_s(victim) == lost
+
+
+def suspended(at: float, *, restarts: int = 0) -> StateChange:
+    return StateChange(at=at, state=JobState.SUSPENDED, restarts=restarts, start_time=100)
+
+
+@pytest.mark.parametrize(
+    ("seen", "past_s", "since"),
+    [
+        ([running(101, 100)], 0, None),
+        ([running(101, 100), suspended(160), suspended(165)], 0, 160),
+        ([running(101, 100), suspended(160), running(200, 100), suspended(230), running(235, 100)], 45, None),
+        # One that ends while it is suspended has not run since.
+        ([running(101, 100), suspended(160), ended(300, 100, 290)], 130, None),
+        # Of an earlier run nothing counts.
+        ([running(101, 100), suspended(160), pending(170, restarts=1), running(301, 300, restarts=1)], 0, None),
+    ],
+)
+def test_how_long_the_last_run_was_suspended(seen: list[StateChange], past_s: float, since: float | None) -> None:
+    assert suspensions(seen) == Suspensions(past_s=past_s, since=since)
