@@ -13,6 +13,12 @@ _STEP = "core/tesched_core/step.py"
 
 TURN_MUTATIONS = (
     Mutation(
+        "slaq: no share above the limit that its user has just set",
+        "policies/tesched_policies/slaq/policy.py",
+        "min(share, own) if own else share",
+        "share",
+    ),
+    Mutation(
         "turn: a hold of tesched's own ends no move", _ADVANCE, "order.victims and is_held_by_us(job", "False and (job"
     ),
     Mutation("turn: others on its nodes", _ADVANCE, "elif why := overtaken(order, job, context):", 'elif why := "":'),

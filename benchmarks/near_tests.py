@@ -133,7 +133,13 @@ NEAR = {
         "tests/scenarios/test_refused_changes.py",
         _BETWEEN,
     ),
-    **dict.fromkeys(("policy", "matching"), (_SEVERAL, "tests/unit/core/intake/test_classify.py")),
+    "matching": (_SEVERAL, "tests/unit/core/intake/test_classify.py"),
+    "policy": (
+        _SEVERAL,
+        "tests/unit/core/intake/test_classify.py",
+        "tests/scenarios/test_shares.py",
+        "tests/scenarios/test_gavel_rounds.py",
+    ),
     "eligibility": (
         _PATIENT,
         _COMING,

@@ -179,6 +179,16 @@ def test_a_throttle_that_another_user_sets_is_the_limit_from_then_on() -> None:
     assert throttles(site.decision.actions) == {LATE: (1, 0)}
 
 
+def test_a_limit_that_is_set_between_two_allocations_is_kept_at_once() -> None:
+    # The share is 3 until 60 s; what the user lets the array have is 1, and later 2 of those 3.
+    site = two_arrays()
+    site.obeys(*grown(site))
+    for at_s, limit in ((40, 1), (50, 2)):
+        site.throttled(EARLY, limit)
+        assert EARLY not in throttles(site.cycle(at_s))
+    assert site.jobs[JobId(EARLY)].array_throttle == 2
+
+
 def test_a_throttle_that_did_not_arrive_is_set_at_the_next_chance() -> None:
     site = two_arrays()
     site.obeys(*(action for action in grown(site) if action.job_id != EARLY))

@@ -81,7 +81,9 @@ class Slaq(SlaqParameters, Policy[SlaqState]):
         jobs = {member.job_id: member.job for member in managed}
         for array, share in state.shares.items():
             if array in jobs:
-                tasks = self._throttle(view, array, share, jobs[array].array_throttle)
+                # The shares are as of the last allocation, and its user may have set a limit since.
+                own = view.own_throttle(array, jobs[array])
+                tasks = self._throttle(view, array, min(share, own) if own else share, jobs[array].array_throttle)
                 yield ThrottleArray(job_id=array, tasks=tasks, why=state.said.get(array, ""))
         # A job that Slurm did not move is boosted again with the next allocation, not at each poll.
         first = state.first
