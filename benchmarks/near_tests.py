@@ -138,7 +138,6 @@ NEAR = {
         _SEVERAL,
         "tests/unit/core/intake/test_classify.py",
         "tests/scenarios/test_shares.py",
-        "tests/scenarios/test_gavel_rounds.py",
     ),
     "eligibility": (
         _PATIENT,
@@ -403,7 +402,13 @@ NEAR = {
         "tests/scenarios/test_useful_run_of_arrays.py",
     ),
     "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
-    "turn": ("tests/scenarios/test_gavel_reach.py", "tests/scenarios/test_gavel_rounds.py"),
+    "turn": (
+        "tests/scenarios/test_gavel_reach.py",
+        "tests/scenarios/test_gavel_rounds.py",
+        "tests/scenarios/test_gavel_basis.py",
+    ),
+    "basis": ("tests/scenarios/test_gavel_basis.py",),
+    "state": ("tests/scenarios/test_gavel_basis.py", "tests/scenarios/test_shares.py"),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py", "tests/scenarios/test_own_user.py"),

@@ -129,6 +129,18 @@ def test_an_array_is_left_alone_for_its_cool_down() -> None:
     assert throttles(site.cycle(45)) == {EARLY: (2, 3), LATE: (2, 1)}
 
 
+def test_an_epoch_that_is_shorter_by_now_ends_sooner() -> None:
+    site = two_arrays(slaq=Slaq(epoch_s=3600))
+    site.tells(0, early=8, late=40)
+    site.obeys(*site.cycle(0))
+    site.tells(30, early=16, late=48)
+    assert site.cycle(30) == ()
+    site.best_effort = Slaq()
+    site.cycle(31)
+    assert site.state("slaq").allocated_at == NOW + 31
+    assert throttles(site.decision.actions) == {EARLY: (2, 3), LATE: (2, 1)}
+
+
 def test_a_limit_of_its_own_is_never_exceeded() -> None:
     site = two_arrays(throttle=2)
     assert grown(site) == (), "the early one may not have a third, so the late one keeps its second"

@@ -67,14 +67,14 @@ class Slaq(SlaqParameters, Policy[SlaqState]):
         managed = managed_jobs(view)
         state = counted(state, managed, view.now)
         elastic = {member.job_id for member in managed if member.elastic}
-        if view.now >= state.next_at or elastic != state.shares.keys():
+        if view.now >= state.due_at(self.epoch_s) or elastic != state.shares.keys():
             state = CoreAllocation(parameters=self, view=view, managed=managed, state=state).made()
         here = {member.job_id for member in managed}
         return Proposal(
             intents=tuple(self._intents(view, managed, state)),
             notes={job_id: text for job_id, text in state.said.items() if job_id in here},
             state=state,
-            next_at=state.next_at,
+            next_at=state.due_at(self.epoch_s),
         )
 
     def _intents(self, view: View, managed: Sequence[SlaqJob], state: SlaqState) -> Iterator[Intent]:
