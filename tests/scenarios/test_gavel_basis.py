@@ -13,9 +13,16 @@ import msgspec
 import pytest
 from tesched_core.model.actions import Notify
 from tesched_core.model.resources import JobId
+from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW
 from tests.scenarios.test_gavel_rounds import A, C, Site, on, queued
+
+
+def reload(site: Site, **keys: Any) -> None:
+    """Read the configuration again, with other values of these keys."""
+    assert isinstance(site.best_effort, Gavel)
+    site.best_effort = replace(site.best_effort, **keys)
 
 
 def shares_on_v(site: Site) -> dict[int, float]:
@@ -44,7 +51,7 @@ def test_what_a_reload_changes_counts_from_the_next_round_on(
     named: str, after: Mapping[str, Any], shares: Mapping[int, float]
 ) -> None:
     site = one_gpu(named)
-    site.best_effort = replace(site.best_effort, **after)
+    reload(site, **after)
     site.cycle(300)
     assert shares_on_v(site) == pytest.approx({A: 0.5, C: 0.5}), "this round stays as it is"
     site.cycle(361)
@@ -61,7 +68,7 @@ def test_a_users_word_on_its_weight_counts_from_the_next_round_on() -> None:
 
 def test_by_another_allocator_no_job_leaves_for_a_turn_that_is_none_any_more() -> None:
     site = one_gpu()
-    site.best_effort = replace(site.best_effort, allocator="fifo")
+    reload(site, allocator="fifo")
     assert not any(isinstance(action, Notify) for action in site.cycle(361)), "A came first"
 
 
@@ -71,7 +78,7 @@ def test_another_price_and_another_speed_count_from_the_next_round_on() -> None:
     site = Site(on(A, "v"), queued(C), speeds=speeds, named="cost", weights={"prices": ("v100=1", "k80=1")})
     site.cycle(0)
     assert shares_on_v(site) == pytest.approx({A: 1, C: 0}, abs=1e-6)
-    site.best_effort = replace(site.best_effort, prices=("v100=1", "k80=0.2"))
+    reload(site, prices=("v100=1", "k80=0.2"))
     site.cycle(361)
     assert shares_on_v(site) == pytest.approx({A: 0, C: 0}, abs=1e-6)
     site.speeds[JobId(A)]["v100"] = 10
@@ -104,7 +111,7 @@ def test_what_an_earlier_release_remembers_is_read_and_divided_anew_once() -> No
 def test_a_round_that_is_shorter_by_now_ends_sooner(at_s: float, began_s: float) -> None:
     # It began at 0 s, and rounds take 60 s now; after more than one of these the beat begins anew.
     site = one_gpu()
-    site.best_effort = replace(site.best_effort, round_s=60.0)
+    reload(site, round_s=60.0)
     site.cycle(59)
     assert site.state("gavel").began_at == NOW
     assert site.decision.next_at == NOW + 60
