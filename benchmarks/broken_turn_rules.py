@@ -20,6 +20,7 @@ TURN_MUTATIONS = (
         "basis: what holds for all jobs", _BASIS, "if state.rests_on != _digest(parameters, view, kinds):", "if False:"
     ),
     Mutation("basis: the allocator", _BASIS, "        parameters.allocator,\n", ""),
+    Mutation("basis: speeds in pairs", _BASIS, "if parameters.shares else {}", "if False else {}"),
     Mutation("basis: prices", _BASIS, "        parameters.prices_of(kinds.names),\n", ""),
     Mutation("basis: weights of entities", _BASIS, "        sorted(standing.entity_weights.items()),\n", ""),
     Mutation("basis: how a job counts", _BASIS, "if known.counts != counts or", "if"),

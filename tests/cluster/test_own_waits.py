@@ -1,4 +1,4 @@
-"""Slurm's eligible time of a job that runs: after what its own user has let it wait, and before what it waited for nodes."""
+"""Slurm's eligible time of a job that runs: it is the end of what its own user has let it wait."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from tesched_core.model.resources import JobId
 from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW
+from tests.scenarios import test_gavel_sharing as sharing
 from tests.scenarios.test_gavel_rounds import A, C, Site, on, queued
 
 
@@ -84,6 +85,15 @@ def test_another_price_and_another_speed_count_from_the_next_round_on() -> None:
     site.speeds[JobId(A)]["v100"] = 10
     site.cycle(721)
     assert shares_on_v(site) == pytest.approx({A: 1, C: 0}, abs=1e-6)
+
+
+def test_other_speeds_beside_each_other_count_from_the_next_round_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = sharing.Site(sharing.on(A, "v"), sharing.queued(C))
+    site.cycle(0)
+    assert len(site.state("gavel").pairs) == 1
+    monkeypatch.setattr(sharing, "BESIDE", {("light", "light"): {"v100": 1.0, "k80": 0.2}})
+    site.cycle(361)
+    assert not site.state("gavel").pairs, "each does less than by turns"
 
 
 def test_a_speed_that_is_measured_anew_divides_no_time_while_it_is_as_good_as_the_same() -> None:

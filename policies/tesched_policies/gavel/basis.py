@@ -31,7 +31,7 @@ def with_basis(
 
 
 def is_another(state: GavelState, parameters: GavelParameters, view: View, kinds: Kinds, managed: GavelJobs) -> bool:
-    """Check whether an allocation that is made now would rest on something else than the last one."""
+    """Check whether an allocation that is made now would rest on another basis than the last one."""
     if state.rests_on != _digest(parameters, view, kinds):
         return True
     for row, (job, counts) in enumerate(zip(managed.jobs, _counts(parameters, view, managed), strict=True)):
