@@ -52,6 +52,18 @@ MARKING_MUTATIONS = (
         "if job is None or job.restarts <= one.value.restarts:",
         "if job is None or job.finished or job.restarts <= one.value.restarts:",
     ),
+    Mutation(
+        "marks: what tesched itself has put back is none of Slurm's",
+        _MARKING,
+        "if (job_id, one.value.restarts) in ours:",
+        "if False:",
+    ),
+    Mutation(
+        "marks: what leaves for a turn takes no other job's mark",
+        _MARKING,
+        "one.order_id is not None or (job_id, one.value.restarts) in ours:",
+        "one.order_id is not None:",
+    ),
     Mutation("marks: who is no TE job to Slurm", _MARKING, "if not plugin.takes_for_te(job):", "if False:"),
     Mutation("marks: P", _LEVER, "max_restarts=mark.restarts + 1", "max_restarts=mark.restarts + 2"),
     Mutation(

@@ -354,6 +354,37 @@ MUTATIONS = (
         "slowdowns(running, memory) > 2 * limits.max_slowdown",
     ),
     Mutation(
+        "guard: slowdown, without what its own user has let it wait",
+        "core/tesched_core/guard/eligibility.py",
+        "running.queued if memory.policies_hold else running.eligible",
+        "running.queued",
+    ),
+    Mutation(
+        "guard: slowdown, with what a policy has let it wait",
+        "core/tesched_core/guard/eligibility.py",
+        "running.queued if memory.policies_hold else running.eligible",
+        "running.eligible",
+    ),
+    Mutation(
+        "guard: slowdown, over all runs of a victim without its own waits",
+        "core/tesched_core/orders/open.py",
+        "queued_at=job.submit_time if memory.policies_hold else eligible_since(job)",
+        "queued_at=job.submit_time",
+    ),
+    Mutation("own waits: Slurm's delay is none", "core/tesched_core/intake/own_waits.py", "if job.restarts or", "if"),
+    Mutation(
+        "own waits: none after its start",
+        "core/tesched_core/intake/own_waits.py",
+        "if job.start_time is None else min(job.eligible_time, job.start_time)",
+        "",
+    ),
+    Mutation(
+        "own waits: none before it came",
+        "core/tesched_core/intake/own_waits.py",
+        "return max(job.submit_time, at)",
+        "return at",
+    ),
+    Mutation(
         "guard: slowdown is over all runs",
         "core/tesched_core/guard/eligibility.py",
         "queued[row], ran_s[row], suspended_s[row] = past.submitted_at, past.ran_s, past.suspended_s",

@@ -10,8 +10,35 @@ _JOBS, _PUT_OFF = "policies/tesched_policies/gavel/jobs.py", "policies/tesched_p
 _PDORS = "policies/tesched_policies/pdors/jobs.py"
 _TURN = "policies/tesched_policies/gavel/turn.py"
 _STEP = "core/tesched_core/step.py"
+_BASIS, _STATE = (f"policies/tesched_policies/gavel/{name}.py" for name in ("basis", "state"))
 
 TURN_MUTATIONS = (
+    Mutation(
+        "basis: another one divides time anew", _TURN, "changed or is_another(", "changed or False and is_another("
+    ),
+    Mutation(
+        "basis: what holds for all jobs", _BASIS, "if state.rests_on != _digest(parameters, view, kinds):", "if False:"
+    ),
+    Mutation("basis: the allocator", _BASIS, "        parameters.allocator,\n", ""),
+    Mutation("basis: speeds in pairs", _BASIS, "if parameters.shares else {}", "if False else {}"),
+    Mutation("basis: prices", _BASIS, "        parameters.prices_of(kinds.names),\n", ""),
+    Mutation("basis: weights of entities", _BASIS, "        sorted(standing.entity_weights.items()),\n", ""),
+    Mutation("basis: how a job counts", _BASIS, "if known.counts != counts or", "if"),
+    Mutation("basis: a speed that is as good as the same", _BASIS, "> ALIKE * max(one, other)", "> 0"),
+    Mutation("basis: another speed", _BASIS, "> ALIKE * max(one, other)", "> max(one, other)"),
+    Mutation("basis: a shorter round", _STATE, "min(self.ends_at, self.began_at + round_s)", "self.ends_at"),
+    Mutation(
+        "basis: a shorter epoch",
+        "policies/tesched_policies/slaq/state.py",
+        "min(self.next_at, self.allocated_at + epoch_s)",
+        "self.next_at",
+    ),
+    Mutation(
+        "slaq: no share above the limit that its user has just set",
+        "policies/tesched_policies/slaq/policy.py",
+        "min(share, own) if own else share",
+        "share",
+    ),
     Mutation(
         "turn: a hold of tesched's own ends no move", _ADVANCE, "order.victims and is_held_by_us(job", "False and (job"
     ),

@@ -510,6 +510,7 @@ class _Columns:
             job_id=job_id,
             started=slurm.started_s[rows],
             queued=slurm.queued_s[rows],
+            eligible=slurm.queued_s[rows],  # no simulated user holds a job, or lets it wait for another one
             ends_at=self._ends_at(rows),
             may_end_at=self._may_end_at(rows),
             grace_s=np.where(gets_notice, workload.grace_s[rows], float(eyes.settings.kill_wait_s)),

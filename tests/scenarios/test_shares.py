@@ -129,6 +129,18 @@ def test_an_array_is_left_alone_for_its_cool_down() -> None:
     assert throttles(site.cycle(45)) == {EARLY: (2, 3), LATE: (2, 1)}
 
 
+def test_an_epoch_that_is_shorter_by_now_ends_sooner() -> None:
+    site = two_arrays(slaq=Slaq(epoch_s=3600))
+    site.tells(0, early=8, late=40)
+    site.obeys(*site.cycle(0))
+    site.tells(30, early=16, late=48)
+    assert site.cycle(30) == ()
+    site.best_effort = Slaq()
+    site.cycle(31)
+    assert site.state("slaq").allocated_at == NOW + 31
+    assert throttles(site.decision.actions) == {EARLY: (2, 3), LATE: (2, 1)}
+
+
 def test_a_limit_of_its_own_is_never_exceeded() -> None:
     site = two_arrays(throttle=2)
     assert grown(site) == (), "the early one may not have a third, so the late one keeps its second"
@@ -177,6 +189,16 @@ def test_a_throttle_that_another_user_sets_is_the_limit_from_then_on() -> None:
     assert EARLY not in throttles(site.cycle(60))
     site.memory, site.decision = undo(site.memory, site.snapshot(61), site.limits)
     assert throttles(site.decision.actions) == {LATE: (1, 0)}
+
+
+def test_a_limit_that_is_set_between_two_allocations_is_kept_at_once() -> None:
+    # The share is 3 until 60 s; what the user lets the array have is 1, and later 2 of those 3.
+    site = two_arrays()
+    site.obeys(*grown(site))
+    for at_s, limit in ((40, 1), (50, 2)):
+        site.throttled(EARLY, limit)
+        assert EARLY not in throttles(site.cycle(at_s))
+    assert site.jobs[JobId(EARLY)].array_throttle == 2
 
 
 def test_a_throttle_that_did_not_arrive_is_set_at_the_next_chance() -> None:

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 from tesched_core.model.actions import SetMarks, Status
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
 from tests.builders import by_job, node, running, share, waiting
+from tests.scenarios import test_gavel_rounds as gavel
 from tests.scenarios.driver import Driver
 from tests.scenarios.test_marking import LARGE, SMALL, TE, ordinary, written
 
@@ -199,3 +201,44 @@ class TestWhatSlurmDid:
         drive.cycle(100)
         assert (by_job(drive.memory, "preemptions"), drive.memory.open_orders()) == ({}, ())
         assert set(drive.memory.changes_of("mark")) == {LARGE}
+
+
+class TestWhatARoundDid:
+    """gavel itself puts a marked job back, while a TE job waits."""
+
+    def site(self) -> Driver:
+        speeds = {gavel.A: {"v100": 2.0}, gavel.C: {"v100": 4.0}}
+        jobs = [gavel.on(gavel.A, "v"), gavel.queued(gavel.C), waiting(gavel.TRIAL, gavel.GPU)]
+        drive = ordinary(gavel.Site(*jobs, speeds=speeds))
+        drive.nodes.pop("k")
+        drive.limits = replace(drive.limits, lever=YieldBy.PLUGIN)
+        return drive
+
+    def round(self, drive: Driver, at_s: float) -> None:
+        actions = drive.cycle(at_s)
+        drive.says(Status.SENT, *actions)
+        drive.obeys(*actions)
+
+    def test_a_requeue_of_a_round_is_none_of_slurms(self) -> None:
+        drive = self.site()
+        self.round(drive, 0)
+        assert set(drive.memory.changes_of(Field.MARK)) == {gavel.A}
+        for at_s in (360, 362, 364, 440):
+            self.round(drive, at_s)
+            if at_s == 360:
+                drive.change(gavel.A, submit_time=drive.snapshot(at_s).taken_at)
+        assert drive.jobs[JobId(gavel.A)].restarts == 1, "its turn is over"
+        assert by_job(drive.memory, "preemptions") == {}
+        assert {order.preemptor for order in drive.memory.orders.values()} == {gavel.C}
+        assert [one.for_te for one in drive.memory.orders.values()] == [False]
+
+    def test_one_that_leaves_for_a_turn_takes_no_other_ones_mark(self) -> None:
+        drive = self.site()
+        drive.limits = replace(drive.limits, max_preemptions_per_hour=1)
+        self.round(drive, 0)
+        drive.says(Status.SENT, *drive.cycle(360))
+        drive.completing(gavel.A, JobState.CANCELLED)
+        drive.submits(running(LARGE, share("k", 32)), like=gavel.A)
+        drive.nodes["k"] = node("k")
+        drive.cycle(362)
+        assert LARGE in drive.memory.changes_of(Field.MARK), "A's run is none that Slurm may have preempted"

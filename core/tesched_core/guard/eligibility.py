@@ -191,9 +191,11 @@ def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
 
     Both are over all its runs, as far as tesched ended them; to be suspended by tesched is to wait. Where nothing is
     known of its run time, not even a limit, it is 1. Of a learned run time the low quantile counts: the shorter a job
-    is taken to be, the sooner it has waited enough.
+    is taken to be, the sooner it has waited enough. A wait that its own user has let it have before its first run
+    (`intake/own_waits.py`) is none, unless a policy may have held it meanwhile.
     """
-    queued, ran_s, suspended_s = running.queued.copy(), np.zeros(len(running)), np.zeros(len(running))
+    queued = (running.queued if memory.policies_hold else running.eligible).copy()
+    ran_s, suspended_s = np.zeros(len(running)), np.zeros(len(running))
     for job_id, one in memory.jobs.items():
         row, past = running.row_of.get(job_id), one.past
         if row is not None and past is not None:

@@ -95,6 +95,8 @@ class Running:
     started: NDArray[np.float64]
     #: when it was put in the queue for the present run, Unix seconds
     queued: NDArray[np.float64]
+    #: since when it could have started, Unix seconds: without what its own user has let it wait (`intake/own_waits.py`)
+    eligible: NDArray[np.float64]
     #: when it is expected to end, Unix seconds: by what is known of its run time (`Snapshot.expected_run`), else, or if
     #: it has run longer than that, by its time limit; inf without either
     ends_at: NDArray[np.float64]

@@ -102,6 +102,14 @@ class Memory:
         """Return the changes of nice values that were made for one purpose, by job."""
         return {job_id: one for job_id, one in self.changes_of(Field.NICE).items() if one.by is by}
 
+    @property
+    def policies_hold(self) -> bool:
+        """Whether a policy is at work that may hold or throttle BE jobs: each that does remembers some state.
+
+        Slurm's eligible times are of its making then, and say nothing of what users have let their jobs wait.
+        """
+        return bool(self.policy_states)
+
     def without_dry_runs(self) -> Memory:
         """Return the memory without what shadow mode has only recorded: in mode enforce that is still to be done."""
         done = {

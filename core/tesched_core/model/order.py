@@ -151,7 +151,7 @@ class Victim:
     #: nodes that it held, and since when (for lost time)
     nodes: tuple[str, ...]
     started_at: UnixSeconds
-    #: when the run that pays was put in the queue
+    #: when the run that pays was put in the queue, or since when it could have started (`open.victim_of`)
     queued_at: UnixSeconds = 0.0
     user: str = ""
     account: str = ""

@@ -3,7 +3,8 @@
 With `guard.lever = "plugin"` no order asks a victim. The policy ranks the jobs that may be victims, before a TE job is
 there; the limits that count hold by how many are marked: if Slurm preempts all marked jobs before the next poll, no
 limit is passed. What Slurm did is seen, not believed: a marked job that is back in the queue, and a TE job that waited
-then, become an order with one victim, which pays as any other does, though the TE job may have started elsewhere.
+then, become an order with one victim, which pays as any other does, though the TE job may have started elsewhere. One
+that tesched has put back itself, for a turn, is none.
 
 A job that has declared a signal is not marked: what Slurm makes of a job that ends in its grace period depends on its
 release and on the exit status, and some are not run again. Of any other job Slurm ends the run and puts it back.
@@ -11,7 +12,7 @@ release and on the exit status, and some are not run again. Of any other job Slu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,7 +73,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
     whys, why = [*eligible.whys, *_SPARED], eligible.why.copy()
     tally = Tally.of(memory.paid, memory.open_orders(), context.now)
     barred = _barred(tally, limits, view.waiting)
-    for job, mark in _perhaps_preempted(context):
+    for job, mark in _perhaps_preempted(memory, context):
         tally.add(_payment(job, mark.started_at, context.now), context.now)
     marks: dict[JobId, Mark] = {}
     for row in np.lexsort((running.job_id, scores)).tolist():
@@ -136,14 +137,17 @@ def _size(job: Job, context: CycleContext) -> Size:
     return before.value.size if known and before is not None and before.value.size is not None else size_of(job)
 
 
-def _perhaps_preempted(context: CycleContext) -> Iterator[tuple[Job, Mark]]:
+def _perhaps_preempted(memory: Memory, context: CycleContext) -> Iterator[tuple[Job, Mark]]:
     """Yield the marked jobs that are leaving or back in the queue before it is known whether Slurm has preempted them.
 
     They count as if it had: else others would be marked in their place, and more would leave than the limits allow.
     """
+    ours = _requeued_by(memory.open_orders())
     for job_id, one in context.changes_of(Field.MARK).items():
         job = context.snapshot.jobs.get(job_id)
-        if job is not None and one.order_id is None and (job.completing or job.restarts > one.value.restarts):
+        if job is None or one.order_id is not None or (job_id, one.value.restarts) in ours:
+            continue
+        if job.completing or job.restarts > one.value.restarts:
             yield job, one.value
 
 
@@ -253,9 +257,13 @@ def _waits_for_slurm(job: Job, marked_jobs: int, wait_s: int, context: CycleCont
 
 
 def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory with an order for each preemption by Slurm of a marked job; its mark is spent."""
+    """Return the memory with an order for each preemption by Slurm of a marked job; its mark is spent.
+
+    So is the mark of a run that tesched itself has put back: Slurm had no part in that.
+    """
     marks = context.changes_of(Field.MARK)
     orders, next_order = dict(memory.orders), memory.next_order
+    ours = _requeued_by(memory.orders.values())
     for job_id, one in list(marks.items()):
         job = context.snapshot.jobs.get(job_id)
         if job_id in context.absent or one.order_id is not None:
@@ -263,6 +271,11 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
         if job is None or job.restarts <= one.value.restarts:
             # Of a run that is leaving it is not known yet why; any other mark goes with its line in the file.
             if one.restored and (job is None or job.finished or (job.on_nodes and not job.completing)):
+                del marks[job_id]
+            continue
+        if (job_id, one.value.restarts) in ours:  # what it pays is that order's
+            marks[job_id] = replace(one, order_id=ours[job_id, one.value.restarts])
+            if one.restored:
                 del marks[job_id]
             continue
         cause = _cause(job, one, context)
@@ -277,6 +290,16 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
     if next_order == memory.next_order:
         return memory
     return replace(memory, orders=orders, next_order=next_order)
+
+
+def _requeued_by(orders: Iterable[Order]) -> dict[tuple[JobId, int], OrderId]:
+    """Runs, by job and restarts, that tesched itself puts back: for a turn, or by a lever that was set before."""
+    return {
+        (victim.job_id, victim.restarts): order.order_id
+        for order in orders
+        for victim in order.victims
+        if victim.requeue_sent_at is not None and victim.state is not VictimState.SPARED
+    }
 
 
 def _waited_then(job: Job, context: CycleContext) -> tuple[Job, ...]:

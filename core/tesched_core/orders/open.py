@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.of_orders import carry_out
+from tesched_core.intake.own_waits import eligible_since
 from tesched_core.model.actions import OrderId
 from tesched_core.model.cluster import JobState
 from tesched_core.model.memory import Memory
@@ -33,7 +34,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     nodes = plan.nodes if isinstance(plan, MakeRoom) else ()
     chosen = plan.victims if isinstance(plan, MakeRoom) else ()
     purpose = Purpose.TE if snapshot.job_class(plan.preemptor) is JobClass.TE else Purpose.ROUND
-    victims = tuple(replace(victim_of(one, snapshot), purpose=purpose) for one in chosen)
+    victims = tuple(replace(victim_of(one, snapshot, memory), purpose=purpose) for one in chosen)
     if isinstance(plan, MakeRoom) and plan.by_suspending:
         victims = tuple(replace(victim, by_suspending=True, grace_period_s=0.0) for victim in victims)
     longest = max((victim.grace_period_s for victim in victims), default=0.0)
@@ -65,7 +66,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     return replace(memory, next_order=next_order, orders={**memory.orders, order_id: order})
 
 
-def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
+def victim_of(chosen: ChosenVictim, snapshot: Snapshot, memory: Memory) -> Victim:
     """Make a victim of a selected job; it has had no notice yet."""
     job = snapshot.jobs[chosen.job_id]
     traits = snapshot.traits[job.job_id]
@@ -81,7 +82,7 @@ def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
         why=chosen.why,
         nodes=job.nodes,
         started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
-        queued_at=job.submit_time,
+        queued_at=job.submit_time if memory.policies_hold else eligible_since(job),
         user=job.user,
         account=job.account,
         held_before=job.state is JobState.RUNNING and job.priority == 0,

@@ -209,7 +209,7 @@ def _moved(order: Order, plan: MakeRoom, memory: Memory, context: CycleContext) 
 def _with_more(order: Order, victims: tuple[ChosenVictim, ...], memory: Memory, context: CycleContext) -> Memory:
     """Return the memory in which the order has these victims, too; their notices go to `context`."""
     snapshot = context.snapshot
-    more = tuple(victim_of(one, snapshot) for one in victims)
+    more = tuple(victim_of(one, snapshot, memory) for one in victims)
     longest = max(victim.grace_period_s for victim in more)
     asked = ", ".join(str(job_id) for job_id in (one.job_id for one in victims))
     text = f"other jobs have taken resources that were free for it; further victims on {','.join(order.nodes)}: {asked}"

@@ -110,6 +110,7 @@ class SnapshotColumns:
             job_id=np.ascontiguousarray(facts["job_id"]),
             started=self._started[rows],
             queued=np.ascontiguousarray(facts["queued"]),
+            eligible=np.ascontiguousarray(facts["eligible"]),
             ends_at=self._ends_at[rows],
             may_end_at=self._may_end_at[rows],
             grace_s=self._grace_s(facts["grace_s"], names, owner, tuple(owners)),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.intake.own_waits import eligible_since
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import MOST_RESTARTS, Owner
 from tesched_core.model.hook import has_hook_mark
@@ -47,6 +48,7 @@ HOLDER = np.dtype(
         # Unix seconds; NaN: Slurm does not say
         ("started", np.float64),
         ("queued", np.float64),
+        ("eligible", np.float64),
         # time limit, seconds; inf: none
         ("limit_s", np.float64),
         # how long it runs by its owner's word, seconds; NaN: its owner does not say
@@ -202,6 +204,7 @@ def _read_holders(pairs: Iterable[tuple[Job, Traits | None]], snapshot: Snapshot
                 is_be,
                 nan if job.start_time is None else job.start_time,
                 job.submit_time,
+                eligible_since(job),
                 inf if job.time_limit_s is None else job.time_limit_s,
                 nan if traits is None or traits.run_time_s is None else traits.run_time_s,
                 traits.grace_period_s if traits is not None and traits.notice_signal else nan,

@@ -35,14 +35,14 @@ from numpy.typing import NDArray
 from tesched_policies.gavel.round_scheduling import NOWHERE
 
 #: Two speeds that differ by at most this part of the greater are as good as the same.
-_ALIKE = 0.01
+ALIKE = 0.01
 
 
 def alike(throughput: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return for each job which types are alike, (M, T, T), from its steps/s, (M, T); each type is to itself."""
     one, other = throughput[:, :, None], throughput[:, None, :]
     low = np.minimum(one, other)
-    same = (low > 0) & (low >= (1 - _ALIKE) * np.maximum(one, other))
+    same = (low > 0) & (low >= (1 - ALIKE) * np.maximum(one, other))
     return np.asarray(same | np.eye(throughput.shape[1], dtype=np.bool_))
 
 

@@ -6,11 +6,11 @@ Definitions
     round        for its length no job is moved.
 
 Principle
-    At the beginning of a round the policy divides the time again if jobs have come or gone, and round_scheduling.py
-    says which job has which type: the one furthest behind its share comes first. Poll after poll, a job that runs where
-    it should stays; one that should run elsewhere moves, on notice, from its checkpoint; one that should wait
-    leaves for one that should run, if that one needs it. A job that waits is held, so that Slurm does not start it
-    in a gap.
+    At the beginning of a round the policy divides the time again if jobs have come or gone, or what it divides by is
+    another (basis.py), and round_scheduling.py says which job has which type: the one furthest behind its share comes
+    first. Poll after poll, a job that runs where it should stays; one that should run elsewhere moves, on notice, from
+    its checkpoint; one that should wait leaves for one that should run, if that one needs it. A job that waits is held,
+    so that Slurm does not start it in a gap.
     Resources that come free in the middle of a round go to the next job, unless that would move another.
     What TE jobs and others hold, or is reserved for them, is not there to be divided; nor are nodes that none of the
     jobs may have, by partition, reservation or feature. Where one may have other nodes than another, a job may have a
@@ -26,7 +26,7 @@ Parameters
     allocator        one of allocators/registry.py; one that shares GPUs does so among jobs that ask for shards
                      (jobs.py, pairs.py)
     round_s          length of a round, 360
-    solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
+    solve_every_s    least time between two allocations, 0: at each round, if the time is to be divided again
     types            names, fastest first; empty: all GRES types of GPUs, those first on which jobs are fastest
     prices           of an hour of one accelerator of each type, for cost, cost-slo, cost-sum and cost-sum-slo
     qos_weights, most_weight, entity, entity_weights, in_order
@@ -89,7 +89,7 @@ class Gavel(GavelParameters, Policy[GavelState]):
         if not kinds.gpus.any():
             # No GPU has a type, or none is up.
             return Proposal(state=state, notes=dict(unshared(view, kinds, self.allocator, sharing=self.shares)))
-        if view.now >= state.ends_at:
+        if view.now >= state.due_at(self.round_s):
             turn.begin_round()
         elif self.fills:
             turn.fill()

@@ -27,6 +27,9 @@ class JobRounds:
     isolated_speed: float = 0.0
     #: seconds by which its work until the last allocation would have taken less on the type on which it is fastest
     slower_s: float = 0.0
+    #: steps a second on each type, and how it counts in words (weights.py), by the last allocation; empty: none
+    speeds: tuple[float, ...] = ()
+    counts: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,8 @@ class GavelState:
     solved_jobs: int = 0
     #: GPUs of each type that there were to be divided then
     solved_gpus: tuple[int, ...] = ()
+    #: digest of what else it rests on (basis.py); empty: an earlier release has not kept it
+    rests_on: str = ""
     #: jobs have come or gone since
     changed: bool = True
     #: seconds that each type has given since
@@ -70,6 +75,10 @@ class GavelState:
     def pairs(self) -> Mapping[tuple[JobId, JobId], PairRounds]:
         """Return the pairs to which time is allocated, by their jobs."""
         return {one.jobs: one for one in self.shared}
+
+    def due_at(self, round_s: float) -> UnixSeconds:
+        """End of this round: sooner than when it began, where rounds are shorter by now."""
+        return min(self.ends_at, self.began_at + round_s)
 
     def shifted(self, by_s: float) -> GavelState:
         """Return the state as it is to be read after the clock was set."""

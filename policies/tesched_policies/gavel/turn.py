@@ -16,6 +16,7 @@ from tesched_core.policy import HoldJob, MakeRoom, Proposal, View
 
 from tesched_policies.gavel.allocators.problem import Problem
 from tesched_policies.gavel.avoid_moves import alike, booked, kept
+from tesched_policies.gavel.basis import is_another, with_basis
 from tesched_policies.gavel.jobs import NOWHERE, GavelJobs, Kinds
 from tesched_policies.gavel.node_assignment import Places
 from tesched_policies.gavel.pair_rounds import Claims, Placed, assign_sharing
@@ -114,6 +115,7 @@ class GavelTurn:
         now, parameters = self.view.now, self.parameters
         # Where a trial had a GPU when time was last divided, that GPU has come back, or another is gone.
         changed = self.state.changed or tuple(self._capacity().tolist()) != self.state.solved_gpus
+        changed = changed or is_another(self.state, parameters, self.view, self.kinds, self.managed)
         if changed and now - self.state.solved_at >= parameters.solve_every_s:
             self._solve()
         # A job that cannot be moved now, or is on its way, stays what it is.
@@ -121,10 +123,10 @@ class GavelTurn:
         fixed = np.where(self.managed.on != NOWHERE, self.managed.on, self.want)
         self.want = self._assigned(settled, np.where(self.managed.served, self.want, fixed), anew=True)
         self._make_places()
-        length = parameters.round_s
         # Rounds keep their beat, unless the daemon was away for longer than one.
-        began = self.state.ends_at if now - self.state.ends_at < length else now
-        self.state = replace(self.state, began_at=began, ends_at=began + length)
+        due = self.state.due_at(parameters.round_s)
+        began = due if now - due < parameters.round_s else now
+        self.state = replace(self.state, began_at=began, ends_at=began + parameters.round_s)
 
     def _make_places(self) -> None:
         """Take turns, for jobs that have no place, of those that come after them and stay where these could be.
@@ -316,6 +318,7 @@ class GavelTurn:
             shared=tuple(allocated(self.state.pairs, problem.pairs, answer.pairs_x, managed, elapsed_s).values()),
             fallback=answer.fallback or "",
         )
+        self.state = with_basis(self.state, parameters, self.view, self.kinds, managed)
 
     def _isolated_s(self, row: int, received_s: NDArray[np.float64]) -> float:
         known = self._known(row)
@@ -373,7 +376,7 @@ class GavelTurn:
             intents=(*plans, *holds),
             notes=dict(self._why()),
             state=replace(self.state, jobs=jobs),
-            next_at=min([self.state.ends_at, *over]),
+            next_at=min([self.state.due_at(self.parameters.round_s), *over]),
         )
 
     def _why(self) -> Iterator[tuple[JobId, str]]:

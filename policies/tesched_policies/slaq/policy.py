@@ -67,21 +67,23 @@ class Slaq(SlaqParameters, Policy[SlaqState]):
         managed = managed_jobs(view)
         state = counted(state, managed, view.now)
         elastic = {member.job_id for member in managed if member.elastic}
-        if view.now >= state.next_at or elastic != state.shares.keys():
+        if view.now >= state.due_at(self.epoch_s) or elastic != state.shares.keys():
             state = CoreAllocation(parameters=self, view=view, managed=managed, state=state).made()
         here = {member.job_id for member in managed}
         return Proposal(
             intents=tuple(self._intents(view, managed, state)),
             notes={job_id: text for job_id, text in state.said.items() if job_id in here},
             state=state,
-            next_at=state.next_at,
+            next_at=state.due_at(self.epoch_s),
         )
 
     def _intents(self, view: View, managed: Sequence[SlaqJob], state: SlaqState) -> Iterator[Intent]:
         jobs = {member.job_id: member.job for member in managed}
         for array, share in state.shares.items():
             if array in jobs:
-                tasks = self._throttle(view, array, share, jobs[array].array_throttle)
+                # The shares are as of the last allocation, and its user may have set a limit since.
+                own = view.own_throttle(array, jobs[array])
+                tasks = self._throttle(view, array, min(share, own) if own else share, jobs[array].array_throttle)
                 yield ThrottleArray(job_id=array, tasks=tasks, why=state.said.get(array, ""))
         # A job that Slurm did not move is boosted again with the next allocation, not at each poll.
         first = state.first

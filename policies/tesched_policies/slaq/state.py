@@ -48,6 +48,10 @@ class SlaqState:
     #: why each has what it has, as of the last allocation
     said: Mapping[JobId, str] = field(default_factory=dict)
 
+    def due_at(self, epoch_s: float) -> UnixSeconds:
+        """Time of the next allocation: sooner than it was to be, where epochs are shorter by now."""
+        return min(self.next_at, self.allocated_at + epoch_s)
+
     def shifted(self, by_s: float) -> SlaqState:
         """Return the state as it is to be read after the clock was set."""
         return replace(
