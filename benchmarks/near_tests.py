@@ -253,7 +253,6 @@ NEAR = {
     "of_orders": ("tests/scenarios/test_binding.py", "tests/scenarios/test_own_user.py"),
     "patience": ("tests/scenarios/test_patience.py",),
     "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_own_most.py"),
-    "views": ("tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
     "slurms_answer": ("tests/unit/daemon/test_asking.py",),
     "pretended": ("tests/unit/daemon/test_pretended.py",),
     "pyslurm_process": ("tests/unit/slurm/test_pyslurm_process.py",),
