@@ -36,6 +36,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 
 from tesched_core.model.arrays import NDArray, np
@@ -57,6 +58,8 @@ LARGEST = 1e100
 AHEAD_S = 3600.0
 #: Weight of the newest sample.
 ALPHA = 0.5
+#: What JSON's numbers, and null, become. True is none of them.
+_OF_POINTS = frozenset({int, float, type(None)})
 
 
 class ReportError(ValueError):
@@ -213,7 +216,7 @@ def parse(data: bytes, *, now: UnixSeconds, accelerator: str = "") -> Reported:
     if not isinstance(found, dict):
         raise ReportError("it is no JSON object")
     version = found.get("version")
-    if version != VERSION:
+    if not _is_number(version) or version != VERSION:
         raise ReportError(f"its version is {_shown(version)}, not {VERSION}")
     curve, dropped = _curve(found.get("points", []), now)
     samples = tuple(_samples(found.get("samples", []), now, accelerator))
@@ -233,10 +236,13 @@ def _curve(points: object, now: UnixSeconds) -> tuple[Curve, int]:
         raise ReportError("its points are no list of [iteration, loss, at, work]")
     if len(points) > MOST_POINTS:
         raise ReportError(f"it has more than {MOST_POINTS} points")
+    # Before numpy sees them: it takes lists for one more dimension, and texts and truth values for numbers.
+    if not _OF_POINTS.issuperset(map(type, chain.from_iterable(points))):
+        raise ReportError("one of its points is not of numbers")
     try:
         # null becomes NaN.
         table = np.array(points, dtype=np.float64).reshape(-1, 4)
-    except (ValueError, TypeError, OverflowError):
+    except OverflowError:
         raise ReportError("one of its points is not of numbers") from None
     iteration, loss, at, work = table.T
     # Comparisons with NaN are false.
