@@ -657,4 +657,6 @@ NEAR = {
     ),
     "advice": ("tests/unit/sim/test_advice.py",),
     "sacct_history": ("tests/unit/slurm/test_sacct_history.py",),
+    "check": ("tests/unit/cli/test_survival.py",),
+    "job_report": ("tests/unit/core/model/test_job_report.py", "tests/integration/test_report_inbox.py"),
 }
