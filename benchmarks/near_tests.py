@@ -658,5 +658,8 @@ NEAR = {
     "advice": ("tests/unit/sim/test_advice.py",),
     "sacct_history": ("tests/unit/slurm/test_sacct_history.py",),
     "check": ("tests/unit/cli/test_survival.py",),
+    "spool": ("tests/integration/test_report_inbox.py", "tests/integration/test_daemon_reports.py"),
+    "rounds": ("tests/integration/test_report_inbox.py", "tests/integration/test_daemon_reports.py"),
+    "reports": ("tests/integration/test_db_reports.py",),
     "job_report": ("tests/unit/core/model/test_job_report.py", "tests/integration/test_report_inbox.py"),
 }

@@ -19,7 +19,8 @@ from tesched_core.model.job_report import MOST_BYTES, Curve, Reported
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_daemon.job_reports import spool as reports
-from tesched_daemon.job_reports.spool import Spool, SpoolReports
+from tesched_daemon.job_reports.rounds import SpoolReports
+from tesched_daemon.job_reports.spool import Spool
 
 from tests.builders import running, share
 from tests.loop_parts import FULL_CLUSTER, Cluster, Notebook, loop_of
@@ -327,6 +328,15 @@ class TestPort:
         assert port.read(FULL_CLUSTER).by_job == {}
         slow.go_on.set()
         port._wait_s = 20.0
+        assert port.read(FULL_CLUSTER).by_job == slow.found
+
+    def test_a_round_from_before_it_stood_by_says_nothing(self, slow: Slow) -> None:
+        port = SpoolReports(slow, wait_s=0.001)
+        assert port.read(FULL_CLUSTER).by_job == {}
+        port.stand_by()
+        slow.go_on.set()
+        port._wait_s = 20.0
+        assert port.read(FULL_CLUSTER).by_job == {}
         assert port.read(FULL_CLUSTER).by_job == slow.found
 
     def test_the_cycle_and_the_journal_are_given_what_was_read(self, folder: Path) -> None:

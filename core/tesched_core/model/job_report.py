@@ -157,6 +157,27 @@ def continued(before: Curve, after: Curve) -> Curve:
     return Curve.of(rows[thinned(len(rows))])
 
 
+def resumed(before: Reported, after: Reported) -> Reported:
+    """Return a report that goes on where another one was: of a process that knows nothing of those before it.
+
+    What it does not say stays. So does what an earlier run of a requeued job has said: the losses up to where it begins
+    again, as in a file that it goes on with; a time of saving, which saves nothing of a run that began later.
+    """
+    again = {(sample.at, sample.steps_per_s) for sample in after.samples}
+    earlier = [sample for sample in before.samples if (sample.at, sample.steps_per_s) not in again]
+    samples = tuple(sorted([*earlier, *after.samples], key=lambda sample: sample.at)[-MOST_SAMPLES:])
+    saved = [at for at in (before.saved_at, after.saved_at) if at is not None]
+    return replace(
+        after,
+        curve=continued(before.curve, after.curve),
+        samples=samples,
+        throughputs=MappingProxyType(learned(samples)),
+        workload=after.workload or before.workload,
+        target_loss=before.target_loss if after.target_loss is None else after.target_loss,
+        saved_at=max(saved, default=None),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """Part of a report that was read before: its points, and which bytes they were."""
@@ -170,6 +191,12 @@ class Read:
 
 #: How the writer's text begins, and what follows its points.
 _BEGINS, _FOLLOWS = b'{"version":1,"points":[', b']],"samples":'
+
+
+def goes_on(before: bytes, after: bytes) -> bool:
+    """Check whether a report begins with another one's points: its process sent that, too, and says all of it again."""
+    end = before.find(_FOLLOWS) + 1
+    return end > 0 and after.startswith(before[:end])
 
 
 def parse_on(
