@@ -22,6 +22,9 @@ REPORT_MUTATIONS = (
     Mutation("reports: a standby takes none", _INBOX, "self._read_at = -inf", "pass"),
     Mutation("reports: nor keeps what it heard", _ROUNDS, "self._spool.forget()", "pass"),
     Mutation("reports: nor what comes late", _ROUNDS, "self._heard if self._stale else outcome", "outcome"),
+    Mutation(
+        "reports: each turn of a standby", "daemon/tesched_daemon/knowledge.py", "self.reports.stand_by()", "pass"
+    ),
     Mutation("reports: of arrays neither", _ROUNDS, "                self._trainings = Trainings()\n", ""),
     Mutation("reports: the store's come first", _SPOOL, "self._stored(job) if self._inbox is not None else", "None or"),
     Mutation(

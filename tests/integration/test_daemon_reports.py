@@ -330,15 +330,6 @@ class TestPort:
         port._wait_s = 20.0
         assert port.read(FULL_CLUSTER).by_job == slow.found
 
-    def test_a_round_from_before_it_stood_by_says_nothing(self, slow: Slow) -> None:
-        port = SpoolReports(slow, wait_s=0.001)
-        assert port.read(FULL_CLUSTER).by_job == {}
-        port.stand_by()
-        slow.go_on.set()
-        port._wait_s = 20.0
-        assert port.read(FULL_CLUSTER).by_job == {}
-        assert port.read(FULL_CLUSTER).by_job == slow.found
-
     def test_the_cycle_and_the_journal_are_given_what_was_read(self, folder: Path) -> None:
         (folder / "1.json").write_text(text(5, 4))
         seen: list[Snapshot] = []

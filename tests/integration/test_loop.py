@@ -22,7 +22,6 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import Heard
 from tesched_core.step import step
 from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S
 from tesched_daemon.probes import PROBES, SOON_S
@@ -277,21 +276,6 @@ def test_an_outcome_that_could_not_be_written_leaves_the_intent() -> None:
     assert "notify" not in kinds(cluster)
 
 
-class Ear:
-    """Hears nothing, and keeps what it is to do."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.calls: list[str] = []
-
-    def read(self, _snapshot: Snapshot) -> Heard:
-        self.calls.append("read")
-        return Heard()
-
-    def stand_by(self) -> None:
-        self.calls.append("stand by")
-
-
 class TestLead:
     """A standby does nothing; a paused daemon begins nothing; one that has slept does nothing more."""
 
@@ -307,14 +291,11 @@ class TestLead:
         loop.turn()
         assert kinds(cluster) == ["setnice", "setnodes", "notify"]
         notebook.says = Lead(leader="process 7 on login2 leads")
-        loop.knowledge.reports = heard = Ear()
         loop.turn()
-        assert heard.calls == ["stand by"]
         notebook.memory = replace(notebook.memory, cycle=77)
         notebook.says = Lead()
         loop.turn()
         assert notebook.memory.cycle == 78
-        assert heard.calls == ["stand by", "read"]
 
     def test_paused_it_begins_nothing_and_says_why(self) -> None:
         cluster, notebook = Cluster(), Notebook(says=Lead(paused="tesched is paused by ann"))

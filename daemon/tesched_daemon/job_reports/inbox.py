@@ -139,6 +139,6 @@ class Inbox:
 
 
 def _behind(before: _HeldReports | None, report: bytes) -> tuple[bytes, ...]:
-    """Return what waits with the report behind it, but for what that says again."""
+    """Put a report behind those that wait, but for those that it says again."""
     earlier = before.reports if before is not None else ()
     return (*(one for one in earlier if not goes_on(one, report)), report)[-MOST_OF_A_JOB:]

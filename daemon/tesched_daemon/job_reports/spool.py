@@ -135,7 +135,7 @@ class Spool:
             self._inbox.rest()
 
     def forget(self) -> None:
-        """Forget what was heard: another daemon has heard on, and what it was told is in the store."""
+        """Forget what was heard: another daemon has heard on, and its store has that."""
         self._known.clear()
 
     def _heard(self, jobs: Sequence[Job], there: Mapping[JobId, Job], began: float) -> Iterator[str]:
