@@ -29,6 +29,7 @@ from benchmarks.broken_raise_rules import RAISE_MUTATIONS
 from benchmarks.broken_record_rules import RECORD_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
 from benchmarks.broken_release_rules import RELEASE_MUTATIONS
+from benchmarks.broken_report_rules import REPORT_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
@@ -879,6 +880,7 @@ MUTATIONS = (
     *RAISE_MUTATIONS,
     *REFUSED_MUTATIONS,
     *METRICS_MUTATIONS,
+    *REPORT_MUTATIONS,
     *WEB_MUTATIONS,
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,

@@ -506,6 +506,7 @@ NEAR = {
     "early_turns": ("tests/integration/test_early_fit.py",),
     "other_objects": ("tests/unit/core/model/test_other_objects.py",),
     "knowledge": (
+        "tests/integration/test_report_rounds.py",
         "tests/integration/test_early_turn_left.py",
         "tests/integration/test_daemon_reports.py",
         "tests/integration/test_loop.py",
@@ -682,4 +683,9 @@ NEAR = {
     ),
     "advice": ("tests/unit/sim/test_advice.py",),
     "sacct_history": ("tests/unit/slurm/test_sacct_history.py",),
+    "check": ("tests/unit/cli/test_survival.py",),
+    "spool": ("tests/integration/test_report_inbox.py", "tests/integration/test_daemon_reports.py"),
+    "rounds": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_rounds.py"),
+    "reports": ("tests/integration/test_db_reports.py",),
+    "job_report": ("tests/unit/core/model/test_job_report.py", "tests/integration/test_report_inbox.py"),
 }

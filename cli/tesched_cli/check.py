@@ -97,8 +97,7 @@ def _print(found: Judgement, diff: str, more: Sequence[str]) -> None:
         say(f"  to do: {line}")
     for line in more:
         say(f"  {line}")
-    for line in diff.splitlines():
-        say(line)
+    say_lines(diff)
 
 
 def _configured(path: Path | None) -> tuple[Config, list[str]]:
@@ -119,10 +118,9 @@ def _diff(submission: Submission, found: Judgement) -> str:
     where = submission.where
     if not found.lines or not submission.is_file:
         return ""
-    before = submission.text.splitlines(keepends=True)
+    # Line feeds alone end a line to sbatch, a shell and patch: a form feed or U+2028 in a comment ends none.
+    before = [f"{line}\n" for line in submission.text.removesuffix("\n").split("\n")]
     last = submission.last_option_line
-    if not before[last - 1].endswith("\n"):
-        before[last - 1] += "\n"
     after = [*before[:last], *(f"{line}\n" for line in found.lines), *before[last:]]
     # patch reads a name up to a tab.
     name = f"{where}\t" if " " in where else where

@@ -86,6 +86,10 @@ class Reports(Protocol):
         """
         ...
 
+    def stand_by(self) -> None:
+        """Hear nothing until the next read, which goes on with what the journal has: another daemon leads."""
+        ...
+
 
 class Speeds(Protocol):
     """Knows how fast jobs go on which accelerators."""

@@ -35,7 +35,7 @@ def network_type(folder: Path, mounts: str) -> str:
     `mounts` is what stands in /proc/self/mounts.
     """
     depth, found = -1, ""
-    for line in mounts.splitlines():
+    for line in mounts.split("\n"):
         words = line.split(" ")
         if len(words) < 3:
             continue

@@ -31,6 +31,11 @@ class Knowledge:
     #: None: where slurm.conf enforces limits, no job is known to be free of them
     free_of_limits: FreeOfLimits | None = None
 
+    def stand_by(self) -> None:
+        """Let go of what another daemon, which leads, hears in the place of this one."""
+        if self.reports is not None:
+            self.reports.stand_by()
+
     def add(self, snapshot: Snapshot, rules: Rules, *, early: bool = False, within_s: float = inf) -> Snapshot:
         """Return the classified snapshot with what is known of its jobs; limits are read `within_s` seconds.
 

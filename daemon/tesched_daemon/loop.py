@@ -249,6 +249,7 @@ class Loop:
         if lead.leader:
             # What the leader does changes what is remembered; it is read anew when it is our turn.
             self._memory, self._last, self._failures, self._clocks, self._perhaps = None, None, 0, None, None
+            self.knowledge.stand_by()
             if self.admission is not None:
                 self.admission.leave()
             if self.new_jobs is not None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 from tesched_core.model.actions import Failure
-from tesched_core.model.job_report import Curve
+from tesched_core.model.cluster import Job
+from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.journal_error import JournalError
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -21,6 +22,7 @@ from tesched_core.ports import Actuator
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
+from tesched_db.reports import stored
 from tesched_db.trainings import gone_tasks
 from tesched_policies.registry import STATES
 from tesched_slurm import clients
@@ -36,7 +38,8 @@ from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
-from tesched_daemon.job_reports.spool import SpoolReports
+from tesched_daemon.job_reports.rounds import SpoolReports
+from tesched_daemon.job_reports.spool import UnreadError
 from tesched_daemon.knowledge import Knowledge
 from tesched_daemon.loop import Loop
 from tesched_daemon.marks_file import MarkingActuator, MarksFile
@@ -140,7 +143,14 @@ def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReport
             log.warning("what tasks of array %s reported before is not known: %s", array, error)
             return ()
 
-    return SpoolReports(Path(config.reports.spool) if config.reports.spool else None, inbox=inbox, earlier=earlier)
+    def before(job: Job) -> Reported | None:
+        try:
+            return stored(engine, job)
+        except JournalError as error:
+            raise UnreadError(str(error)) from error
+
+    folder = Path(config.reports.spool) if config.reports.spool else None
+    return SpoolReports(folder, inbox=inbox, stored=before, earlier=earlier)
 
 
 def check_conf(config: Config) -> None:

@@ -21,8 +21,9 @@ from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.engine import reader, writing
 from tesched_db.errors import store_errors
+from tesched_db.job_values import another_job
 from tesched_db.rows import CHUNK, Values, row_by_key, rows_of
-from tesched_db.tables import DaemonRow, ProgressRow, ReportRow, ThroughputRow
+from tesched_db.tables import DaemonRow, JobRow, ProgressRow, ReportRow, ThroughputRow
 from tesched_db.upsert import upsert
 from tesched_db.user_text import storable
 
@@ -78,6 +79,7 @@ class _Last:
     curve: Curve
     workload: str
     target_loss: float | None
+    saved_at: UnixSeconds | None
     sampled_at: float
     #: it has a row in `reports`
     there: bool
@@ -111,21 +113,27 @@ class Told:
                 last = self.last[key]
                 last.reported, last.curve, last.there = changed[key][1], reported.curve, True
                 last.workload, last.target_loss = reported.workload, reported.target_loss
+                last.saved_at = reported.saved_at
 
     def _kept(self, key: int, reported: Reported) -> Reported:
         """Work out what is written: what the job reported before stays if all that is known is that it is refused."""
         if not reported.refused or len(reported.curve) or reported.samples:
             return reported
         last = self.last[key]
-        return replace(reported, curve=last.curve, workload=last.workload, target_loss=last.target_loss)
+        return replace(
+            reported,
+            curve=last.curve,
+            workload=last.workload,
+            target_loss=last.target_loss,
+            saved_at=last.saved_at,
+        )
 
     def _load(self, connection: Connection, keys: Sequence[int]) -> None:
         """Read what the store holds of these jobs."""
         for start in range(0, len(keys), CHUNK):
             some = keys[start : start + CHUNK]
             curves = curves_of(connection, some)
-            columns = (ReportRow.job_key, ReportRow.workload, ReportRow.target_loss, ReportRow.sampled_at)
-            rows = connection.execute(select(*columns).where(ReportRow.job_key.in_(some)))
+            rows = rows_of(connection, select(ReportRow).where(ReportRow.job_key.in_(some)))
             there = {row.job_key: row for row in rows}
             for key in some:
                 row = there.get(key)
@@ -134,6 +142,7 @@ class Told:
                     curve=curves.get(key, no_curve()),
                     workload=row.workload if row else "",
                     target_loss=row.target_loss if row else None,
+                    saved_at=row.saved_at if row else None,
                     sampled_at=row.sampled_at if row else 0.0,
                     there=row is not None,
                 )
@@ -230,11 +239,13 @@ def _group(job: Job, reported: Reported, sample: Sample) -> _Group:
 
 
 def _values(reported: Reported, last: _Last) -> Values:
-    told = [sample.at for sample in reported.samples] + reported.curve.at.tolist()[-1:]
+    # Of an earlier daemon's speeds it is known when the newest was measured.
+    told = [last.sampled_at] * (last.sampled_at > 0) + reported.curve.at.tolist()[-1:]
     return {
         "at": max(told, default=None),
         "workload": reported.workload,
         "target_loss": reported.target_loss,
+        "saved_at": reported.saved_at,
         "refused": reported.refused,
         "sampled_at": last.sampled_at,
     }
@@ -276,6 +287,32 @@ def report(engine: Engine, job_key: int) -> ReportView | None:
             at=row.at,
             workload=row.workload,
             target_loss=row.target_loss,
+            refused=row.refused,
+        )
+
+
+def stored(engine: Engine, job: Job) -> Reported | None:
+    """Read what a job had reported when it was written last, but for its speeds; None if nothing. Raises StoreError.
+
+    An earlier job of its id is another one.
+    """
+    with reader(engine) as connection:
+        newest = select(JobRow.key, JobRow.submit_time, JobRow.restarts, JobRow.user)
+        newest = newest.where(JobRow.job_id == job.job_id).order_by(JobRow.key.desc()).limit(1)
+        known = connection.execute(newest).first()
+        if known is None:
+            return None
+        key, *written = known
+        if another_job(dict(zip(("submit_time", "restarts", "user"), written, strict=True)), job):
+            return None
+        row = row_by_key(connection, ReportRow, key)
+        if row is None:
+            return None
+        return Reported(
+            curve=curves_of(connection, [key]).get(key, no_curve()),
+            workload=row.workload,
+            target_loss=row.target_loss,
+            saved_at=row.saved_at,
             refused=row.refused,
         )
 

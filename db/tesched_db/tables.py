@@ -595,6 +595,8 @@ class ReportRow(Base):
     #: what it trains, in its own word; empty: it does not say
     workload: Stored[str]
     target_loss: Stored[float | None]
+    #: up to when its work is saved, by its own word; None if it does not say
+    saved_at: Stored[float | None]
     #: why its newest report is not used; empty if it is
     refused: Stored[str]
     #: the newest of its speeds that is in `throughputs`

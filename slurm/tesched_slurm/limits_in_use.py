@@ -176,7 +176,7 @@ def with_limits_of_database(found: LimitsInUse, commands: Commands, names: tuple
     if isinstance(answer, Failure):
         return answer
     qos = dict(found.qos)
-    for line in answer.splitlines():
+    for line in answer.split("\n"):
         name, *values = line.split("|")
         held = qos.get(name.lower())
         if held is None or len(values) != len(_OF_DATABASE):

@@ -268,7 +268,7 @@ def read_topology(answer: str) -> tuple[Switch, ...]:
     Raises KeyError for an answer of another form.
     """
     found = []
-    for line in answer.splitlines():
+    for line in answer.split("\n"):
         pairs = dict(_PAIR.findall(line))
         if "BlockName" in pairs or pairs.get("Level") == "0":
             name = pairs["BlockName"] if "BlockName" in pairs else pairs["SwitchName"]

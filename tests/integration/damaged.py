@@ -102,6 +102,7 @@ _ROWS: Mapping[str, Values] = {
         "at": 1.0,
         "workload": "w",
         "target_loss": 0.1,
+        "saved_at": 1.0,
         "refused": "",
         "sampled_at": 1.0,
     },
@@ -175,6 +176,7 @@ def _learned(engine: Engine) -> None:
 
 def _reported(engine: Engine) -> None:
     reports.report(engine, 1)
+    reports.stored(engine, replace(VICTIM, restarts=9))
     reports.throughputs(engine)
     trainings.trainings(engine, limit=9)
     trainings.shares(engine)

@@ -19,7 +19,8 @@ from tesched_core.model.job_report import MOST_BYTES, Curve, Reported
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_daemon.job_reports import spool as reports
-from tesched_daemon.job_reports.spool import Spool, SpoolReports
+from tesched_daemon.job_reports.rounds import SpoolReports
+from tesched_daemon.job_reports.spool import Spool
 
 from tests.builders import running, share
 from tests.loop_parts import FULL_CLUSTER, Cluster, Notebook, loop_of

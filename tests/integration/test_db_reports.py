@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,11 +12,16 @@ from sqlalchemy import Engine, event
 from tesched_core.model.cluster import JobState, Request
 from tesched_core.model.job_report import Curve, Reported, Sample, learned
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_daemon.job_reports.inbox import Inbox
+from tesched_daemon.job_reports.spool import Spool
 from tesched_db import reports
 from tesched_db.reports import Throughput
 from tesched_db.retention import prune
 from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow
 from tesched_testcluster.harness.store_examples import Writer, job, rows, snapshot
+
+from tests.sent_reports import START, report
 
 GPU = Request(gres_per_node=(("gpu", 2),))
 
@@ -177,6 +183,61 @@ def test_a_report_that_a_restarted_daemon_cannot_use_takes_nothing_from_earlier_
     assert points(store, 1) == [(0, 5.0), (10, 4.0)]
     look(writer, 204.0, {7: told((0, 5.0), (20, 3.0))})
     assert points(store, 1) == [(0, 5.0), (20, 3.0)]
+
+
+def heard(spool: Spool, inbox: Inbox, seen: Snapshot, *sent: bytes) -> Snapshot:
+    """Return the snapshot with what is known of its one job, of which this was sent."""
+    (one,) = seen.jobs
+    assert all(inbox.put(7, str(one), said) for said in sent)
+    return replace(seen, reported=spool.look(list(seen.jobs.values())))
+
+
+@pytest.mark.parametrize("restarts", [0, 1], ids=["the same run", "a requeued one"])
+@pytest.mark.parametrize("refused", [False, True])
+def test_what_is_sent_after_a_restart_of_the_daemon_goes_on_with_what_is_in_the_store(
+    store: Engine, *, restarts: int, refused: bool
+) -> None:
+    first = report(5, 4, workload="lstm", target_loss=0.5, saved_at=START + 1, samples=[[START + 7, "v100", 8]])
+    sent = [first]
+    for restart, later in enumerate((0, restarts), 1):
+        # Each daemon knows what the store has, and nothing else.
+        inbox = Inbox()
+        spool = Spool(
+            None,
+            inbox=inbox,
+            number_of=lambda _user: 7,
+            clock=lambda: START + 99,
+            stored=partial(reports.stored, store),
+        )
+        one = job(7, JobState.RUNNING, nodes=["n1"], restarts=later, submit_time=START + 50 * later)
+        Writer(store).write(heard(spool, inbox, snapshot(START + 100 * restart, one), *sent))
+        sent = [b"["] * refused + [report(3, since=2)]
+    assert points(store, 1) == [(0, 5.0), (1, 4.0), (2, 3.0)]
+    found = reports.stored(store, one)
+    assert found is not None
+    assert (found.workload, found.target_loss, found.saved_at, found.refused) == ("lstm", 0.5, START + 1, "")
+    shown = reports.report(store, 1)
+    assert shown is not None
+    assert shown.at == START + 7, "its newest speed came after its newest loss"
+
+
+def test_a_report_that_cannot_be_used_takes_nothing_from_the_store_either(store: Engine) -> None:
+    one = job(7, JobState.RUNNING, nodes=["n1"], submit_time=1.0)
+    for said in (Reported(saved_at=150.0), Reported(refused="it is no JSON")):
+        Writer(store).write(replace(snapshot(200.0, one), reported={JobId(7): said}))
+    found = reports.stored(store, one)
+    assert found is not None
+    assert (found.refused, found.saved_at) == ("it is no JSON", 150.0)
+
+
+def test_of_an_earlier_job_of_the_same_id_nothing_is_gone_on_with(store: Engine) -> None:
+    look(Writer(store), 200.0, {7: told((0, 5.0))})
+    assert reports.stored(store, job(7, JobState.RUNNING, submit_time=1.0)) is not None
+    assert reports.stored(store, job(7, JobState.RUNNING, submit_time=250.0)) is None
+    assert reports.stored(store, job(8)) is None
+    # One that reported nothing has taken its id.
+    Writer(store).look(300.0, job(7, JobState.RUNNING, nodes=["n1"], submit_time=250.0))
+    assert reports.stored(store, job(7, JobState.RUNNING, submit_time=250.0)) is None
 
 
 def test_a_job_that_reported_nothing_has_no_report(store: Engine) -> None:

@@ -36,6 +36,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 
 from tesched_core.model.arrays import NDArray, np
@@ -57,6 +58,8 @@ LARGEST = 1e100
 AHEAD_S = 3600.0
 #: Weight of the newest sample.
 ALPHA = 0.5
+#: What JSON's numbers, and null, become. True is none of them.
+_OF_POINTS = frozenset({int, float, type(None)})
 
 
 class ReportError(ValueError):
@@ -154,6 +157,27 @@ def continued(before: Curve, after: Curve) -> Curve:
     return Curve.of(rows[thinned(len(rows))])
 
 
+def resumed(before: Reported, after: Reported) -> Reported:
+    """Return a report that goes on where another one was: of a process that knows nothing of those before it.
+
+    What it does not say stays. So does what an earlier run of a requeued job has said: the losses up to where it begins
+    again, as in a file that it goes on with; a time of saving, which saves nothing of a run that began later.
+    """
+    again = {(sample.at, sample.steps_per_s) for sample in after.samples}
+    earlier = [sample for sample in before.samples if (sample.at, sample.steps_per_s) not in again]
+    samples = tuple(sorted([*earlier, *after.samples], key=lambda sample: sample.at)[-MOST_SAMPLES:])
+    saved = [at for at in (before.saved_at, after.saved_at) if at is not None]
+    return replace(
+        after,
+        curve=continued(before.curve, after.curve),
+        samples=samples,
+        throughputs=MappingProxyType(learned(samples)),
+        workload=after.workload or before.workload,
+        target_loss=before.target_loss if after.target_loss is None else after.target_loss,
+        saved_at=max(saved, default=None),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """Part of a report that was read before: its points, and which bytes they were."""
@@ -167,6 +191,12 @@ class Read:
 
 #: How the writer's text begins, and what follows its points.
 _BEGINS, _FOLLOWS = b'{"version":1,"points":[', b']],"samples":'
+
+
+def goes_on(before: bytes, after: bytes) -> bool:
+    """Check whether a report begins with another one's points: its process sent that, too, and says all of it again."""
+    end = before.find(_FOLLOWS) + 1
+    return end > 0 and after.startswith(before[:end])
 
 
 def parse_on(
@@ -213,7 +243,7 @@ def parse(data: bytes, *, now: UnixSeconds, accelerator: str = "") -> Reported:
     if not isinstance(found, dict):
         raise ReportError("it is no JSON object")
     version = found.get("version")
-    if version != VERSION:
+    if not _is_number(version) or version != VERSION:
         raise ReportError(f"its version is {_shown(version)}, not {VERSION}")
     curve, dropped = _curve(found.get("points", []), now)
     samples = tuple(_samples(found.get("samples", []), now, accelerator))
@@ -233,10 +263,13 @@ def _curve(points: object, now: UnixSeconds) -> tuple[Curve, int]:
         raise ReportError("its points are no list of [iteration, loss, at, work]")
     if len(points) > MOST_POINTS:
         raise ReportError(f"it has more than {MOST_POINTS} points")
+    # Before numpy sees them: it takes lists for one more dimension, and texts and truth values for numbers.
+    if not _OF_POINTS.issuperset(map(type, chain.from_iterable(points))):
+        raise ReportError("one of its points is not of numbers")
     try:
         # null becomes NaN.
         table = np.array(points, dtype=np.float64).reshape(-1, 4)
-    except (ValueError, TypeError, OverflowError):
+    except OverflowError:
         raise ReportError("one of its points is not of numbers") from None
     iteration, loss, at, work = table.T
     # Comparisons with NaN are false.

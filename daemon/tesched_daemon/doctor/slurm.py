@@ -140,7 +140,7 @@ def _ask(commands: Commands) -> Controller | Failure:
         partitions = ""  # `_rights` says why
     if isinstance(partitions, Failure):
         return partitions
-    values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in said.splitlines())}
+    values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in said.split("\n"))}
     date = re.match(r"Configuration data as of (\d+)\s", said)
     try:
         return Controller(

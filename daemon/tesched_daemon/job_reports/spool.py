@@ -5,6 +5,8 @@
 
 - A report counts for the job of its name alone, and only if file and folder belong to the job's user as Slurm says, or
   that user has sent it.
+- What is sent goes on with what was sent before, also to an earlier daemon: that is read once of each job (`stored`).
+  While it cannot be read, reports wait. A file is whole in itself.
 - Links are not followed, nothing but a plain file with one name is opened for long, and no more of it is read than a
   report may have. What is in it, `tesched_core.model.job_report` checks.
 - A round over the spool takes a bounded number of files and a bounded time, and goes on with the next jobs at the next
@@ -20,31 +22,24 @@ import logging
 import os
 import pwd
 import stat
-import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
-from tesched_core.intake.array_training import Trainings
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import (
     MOST_BYTES,
-    Curve,
     Read,
     Reported,
     ReportError,
     accelerator_of,
-    continued,
-    no_curve,
     parse_on,
+    resumed,
 )
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import Heard
 
 from tesched_daemon.job_reports.inbox import Inbox
 
@@ -53,10 +48,6 @@ log = logging.getLogger(__name__)
 #: Most jobs that are read in one round, and seconds after which a round ends with the job it is at.
 MOST_JOBS = 2000
 ROUND_S = 0.25
-#: Seconds that the loop waits for a round; news of a longer one come with the next turn.
-WAIT_S = 0.05
-#: Seconds after which a round that does not end is logged.
-LATE_S = 30.0
 #: Seconds by which the file system's clock may be behind slurmctld's.
 CLOCK_S = 60.0
 #: Refusals that are logged in one round; more are counted.
@@ -75,6 +66,10 @@ def uid_of(user: str) -> int | None:
 
 class RefusedError(Exception):
     """A report is not used. The text says why."""
+
+
+class UnreadError(Exception):
+    """What a job reported before cannot be read now. The text says why."""
 
 
 @dataclass(slots=True)
@@ -101,19 +96,23 @@ class Spool:
         folder: Path | None,
         *,
         inbox: Inbox | None = None,
+        stored: Callable[[Job], Reported | None] = lambda _job: None,
         number_of: Callable[[str], int | None] = uid_of,
         clock: Callable[[], float] = time.time,
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the folder, which need not be there yet; None: what is sent counts alone. `number_of` is a user's."""
-        self._folder, self._inbox = folder, inbox
+        """Take the folder, which need not be there yet; None: what is sent counts alone. `number_of` is a user's.
+
+        `stored` gives what the job has reported before this reader began; it may raise UnreadError.
+        """
+        self._folder, self._inbox, self._stored = folder, inbox, stored
         self._number_of = number_of
         self._clock, self._stopwatch = clock, stopwatch
         self._numbers: dict[str, int] = {}
         self._known: dict[JobId, _SpooledJob] = {}
         #: the job that was read last
         self._last = JobId(0)
-        self._said = ""
+        self._said = self._unread = ""
         self._foreign = 0
         self._logged_foreign_at: float | None = None
 
@@ -123,30 +122,62 @@ class Spool:
         there = {job.job_id: job for job in jobs}
         for job_id in [job_id for job_id in self._known if self._is_another(there.get(job_id), self._known[job_id])]:
             del self._known[job_id]
-        complaints: list[str] = []
-        for job, number in self._sent_for(jobs):
-            if self._stopwatch() - began > ROUND_S / 2:
-                break
-            complaints += self._hear(job, number)
-        with self._opened_folder() as spool:
-            if spool is not None:
-                for job_id in self._due(there):
-                    if self._stopwatch() - began > ROUND_S:
-                        break
-                    self._last = job_id
-                    complaints += self._read_job(there[job_id], spool)
+        complaints = list(self._heard(jobs, there, began))
         for text in complaints[:TOLD]:
             log.warning("%s", text)
         if len(complaints) > TOLD:
             log.warning("%d more reports are not used", len(complaints) - TOLD)
         return {job_id: known.reported for job_id, known in self._known.items() if known.reported is not None}
 
-    def _due(self, there: Mapping[JobId, Job]) -> list[JobId]:
-        """Jobs to read, in turn: those on nodes, and once more those that have ended."""
+    def stand_by(self) -> None:
+        """Take nothing that is sent until the next round."""
+        if self._inbox is not None:
+            self._inbox.rest()
+
+    def forget(self) -> None:
+        """Forget what was heard: another daemon has heard on, and its store has that."""
+        self._known.clear()
+
+    def _heard(self, jobs: Sequence[Job], there: Mapping[JobId, Job], began: float) -> Iterator[str]:
+        """Take in what was sent, then what is in files; yield what is wrong with it."""
+        for job, number in self._sent_for(jobs):
+            # What it would go on with comes first: without that it waits in the inbox.
+            while self._stopwatch() - began <= ROUND_S / 2 and (known := self._known_of(job)) is not None:
+                data = self._inbox.take(number, _name_of(job)) if self._inbox is not None else None
+                if data is None:
+                    break
+                yield from self._hear(job, known, data)
+        with self._opened_folder() as spool:
+            for job_id in self._due(there, files=spool is not None):
+                if self._stopwatch() - began > ROUND_S:
+                    break
+                self._last = job_id
+                known = self._known_of(there[job_id])
+                if spool is not None and known is not None:
+                    yield from self._read_job(there[job_id], known, spool)
+
+    def _known_of(self, job: Job) -> _SpooledJob | None:
+        """State of a job's reports, with what it sent before this reader began; None while that cannot be read."""
+        known = self._known.get(job.job_id)
+        if known is None:
+            try:
+                reported = self._stored(job) if self._inbox is not None else None
+            except UnreadError as error:
+                if self._unread != str(error):
+                    self._unread = str(error)
+                    log.warning("reports wait, since what their jobs reported before cannot be read: %s", error)
+                return None
+            known = self._known[job.job_id] = _SpooledJob(submit_time=job.submit_time, reported=reported)
+        known.accelerator = accelerator_of(job) or known.accelerator
+        return known
+
+    def _due(self, there: Mapping[JobId, Job], *, files: bool) -> list[JobId]:
+        """Jobs to read, in turn: those on nodes, once where there are no files, and once more those that have ended."""
         due = sorted(
             job_id
             for job_id, job in there.items()
-            if job.on_nodes or ((known := self._known.get(job_id)) is not None and not known.closed)
+            if (job.on_nodes and (files or job_id not in self._known))
+            or (files and (known := self._known.get(job_id)) is not None and not known.closed)
         )
         first = bisect_right(due, self._last)
         return (due[first:] + due[:first])[:MOST_JOBS]
@@ -173,8 +204,8 @@ class Spool:
                 continue  # the next round may see it
             if self._number(job.user) == sender:
                 found.append((job, sender))
-            elif self._inbox.take(sender, name) is not None:
-                self._foreign += 1
+            elif thrown := self._inbox.throw_away(sender, name):
+                self._foreign += thrown
                 said = f"user {sender} has sent one for job {name} of user {job.user}"
                 self._log_foreign(said)
         return found
@@ -185,19 +216,14 @@ class Spool:
             log.warning("%d report(s) are not used, since they are not by the job's user: %s", self._foreign, example)
             self._logged_foreign_at, self._foreign = now, 0
 
-    def _hear(self, job: Job, number: int) -> Iterator[str]:
+    def _hear(self, job: Job, known: _SpooledJob, data: bytes) -> Iterator[str]:
         """Take in what a job's user has sent for it; yield what is wrong with it, once."""
-        data = self._inbox.take(number, _name_of(job)) if self._inbox else None
-        if data is None:
-            return
-        known = self._known.setdefault(job.job_id, _SpooledJob(submit_time=job.submit_time))
-        known.accelerator = accelerator_of(job) or known.accelerator
-        before = known.reported.curve if known.reported else no_curve()
+        before = known.reported or Reported()
 
         def heard() -> Reported:
             found, known.read = parse_on(data, known.read, now=self._clock(), accelerator=known.accelerator)
-            # A process that starts again, after a requeue, has nothing to go on with but what we know.
-            return replace(found, curve=continued(before, found.curve))
+            # A script's next process, and one that starts again after a requeue, has nothing to go on with but this.
+            return resumed(before, found)
 
         yield from self._taken(job, known, heard)
 
@@ -224,10 +250,8 @@ class Spool:
             log.warning("%s", text)
         self._said = text
 
-    def _read_job(self, job: Job, spool: int) -> Iterator[str]:
+    def _read_job(self, job: Job, known: _SpooledJob, spool: int) -> Iterator[str]:
         """Read a job's report if it is new; yield what is wrong with it, once."""
-        known = self._known.setdefault(job.job_id, _SpooledJob(submit_time=job.submit_time))
-        known.accelerator = accelerator_of(job) or known.accelerator
         # Its last words may have been written between the round before and its end.
         known.closed = job.finished and not job.completing
 
@@ -331,63 +355,3 @@ def _read(file: int, most: int) -> bytes:
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
-
-
-class SpoolReports:
-    """Core's port `Reports`, on a spool folder: rounds in a thread of their own, for which the loop waits a moment."""
-
-    def __init__(
-        self,
-        spool: Path | Spool | None,
-        *,
-        inbox: Inbox | None = None,
-        earlier: Callable[[JobId, Collection[int]], Sequence[Curve]] = lambda _array, _there: (),
-        wait_s: float = WAIT_S,
-        late_s: float = LATE_S,
-        stopwatch: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Take the folder; nothing is read yet. None: only what is sent counts.
-
-        `earlier` gives the losses of an array's tasks but for those that are still there, by index: those that were
-        gone before this daemon began.
-        """
-        self._spool = spool if isinstance(spool, Spool) else Spool(spool, inbox=inbox)
-        self._earlier = earlier
-        self._wait_s, self._late_s, self._stopwatch = wait_s, late_s, stopwatch
-        self._began = 0.0
-        self._done: SimpleQueue[Heard | BaseException] = SimpleQueue()
-        self._under_way = False
-        self._logged_late = False
-        self._heard = Heard()
-        #: touched by a round alone
-        self._trainings = Trainings()
-
-    def read(self, snapshot: Snapshot) -> Heard:
-        """Reports of these jobs: with this round's news, or without them if it takes too long."""
-        if not self._under_way:
-            self._under_way, self._began = True, self._stopwatch()
-            # A daemon thread: one that hangs in a file system must not keep the service from its end.
-            try:
-                threading.Thread(target=self._round, args=(tuple(snapshot.jobs.values()),), daemon=True).start()
-            except RuntimeError as error:
-                self._under_way = False
-                log.warning("no reports are read at this poll: %s", error)
-                return self._heard
-        with suppress(Empty):
-            outcome = self._done.get(timeout=self._wait_s)
-            self._under_way = self._logged_late = False
-            if isinstance(outcome, BaseException):
-                raise outcome
-            self._heard = outcome
-        if self._under_way and not self._logged_late and self._stopwatch() - self._began > self._late_s:
-            self._logged_late = True
-            log.warning("the spool of reports has not answered for %.0f s; tesched goes on without", self._late_s)
-        return self._heard
-
-    def _round(self, jobs: Sequence[Job]) -> None:
-        try:
-            by_job = self._spool.look(jobs)
-            self._trainings = self._trainings.heard(jobs, by_job, self._earlier)
-            self._done.put(Heard(by_job=by_job, by_array=self._trainings.reported))
-        except BaseException as error:  # noqa: BLE001 - a bug: the loop's thread raises it, as any other
-            self._done.put(error)

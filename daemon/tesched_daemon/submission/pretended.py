@@ -107,7 +107,7 @@ def _usual_owner(job: Job, seen: Snapshot, commands: Commands, notes: list[str])
     if isinstance(answer, Failure):
         notes.append(f"the user's default account and QOS are not known: sacctmgr: {answer.message}")
         return account, qos
-    rows = [row for line in answer.splitlines() if len(row := line.split("|")) == 4]
+    rows = [row for line in answer.split("\n") if len(row := line.split("|")) == 4]
     account = account or next((row[0] for row in rows), "")
     fitting = [row[3] for row in rows if row[1] == account and row[2] in {"", *job.partitions}]
     if not rows:

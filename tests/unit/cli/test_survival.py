@@ -256,6 +256,25 @@ def test_what_the_head_lacks_is_a_patch(tmp_path: Path) -> None:
     assert checked(str(script), appends=True).diff == ""
 
 
+def patched(text: str, diff: str) -> str:
+    """Return the text with a patch of one hunk, as patch(1) reads it: line feeds alone end lines."""
+    head, *hunk = diff.removesuffix("\n").split("\n")[2:]
+    place = int(head.split()[1].removeprefix("-").partition(",")[0]) - 1
+    before, after = ([line[1:] for line in hunk if line[0] in kinds] for kinds in (" -", " +"))
+    lines = text.split("\n")
+    assert lines[place : place + len(before)] == before
+    return "\n".join([*lines[:place], *after, *lines[place + len(before) :]])
+
+
+@pytest.mark.parametrize("mark", ["\f", "\v", "\r", "\x1c", "\x85", "\u2028"])
+def test_the_patch_is_of_the_lines_that_sbatch_sees(mark: str, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    head, rest = ["#!/bin/bash", f"# one{mark}page", "#SBATCH --time=9"], ["export A=\\", f"echo{mark}b", ""]
+    text = "\n".join([*head, *rest])
+    script.write_bytes(text.encode())
+    assert patched(text, checked(str(script)).diff).split("\n") == [*head, "#SBATCH --open-mode=append", *rest]
+
+
 @pytest.mark.parametrize(
     ("options", "config", "verdict", "because"),
     [

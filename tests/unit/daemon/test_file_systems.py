@@ -18,6 +18,7 @@ server:/home /home nfs4 rw 0 0
 server:/s /a\\040b fuse.sshfs rw 0 0
 none /twice tmpfs rw 0 0
 server:/t /twice lustre rw 0 0
+server:/u /form\x0cfeed nfs4 rw 0 0
 """
 
 
@@ -31,6 +32,7 @@ server:/t /twice lustre rw 0 0
         ("/home/local/ada", ""),
         ("/a b/c", "fuse.sshfs"),
         ("/twice", "lustre"),
+        ("/form\x0cfeed/c", "nfs4"),
     ],
 )
 def test_a_network_s_file_system_is_known_by_the_mount_that_is_nearest(folder: str, kind: str) -> None:

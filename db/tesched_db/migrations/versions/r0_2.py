@@ -394,6 +394,7 @@ def upgrade() -> None:
         sa.Column("at", sa.Float(53), nullable=True),
         sa.Column("workload", sa.Text(), nullable=False),
         sa.Column("target_loss", sa.Float(53), nullable=True),
+        sa.Column("saved_at", sa.Float(53), nullable=True),
         sa.Column("refused", sa.Text(), nullable=False),
         sa.Column("sampled_at", sa.Float(53), nullable=False),
         sa.ForeignKeyConstraint(["job_key"], ["jobs.key"], name=op.f("fk_reports_job_key_jobs"), ondelete="CASCADE"),
