@@ -36,6 +36,7 @@ from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
 from benchmarks.broken_service_rules import SERVICE_MUTATIONS
 from benchmarks.broken_shard_rules import SHARD_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
+from benchmarks.broken_store_rules import STORE_MUTATIONS
 from benchmarks.broken_trace_rules import TRACE_MUTATIONS
 from benchmarks.broken_turn_rules import TURN_MUTATIONS
 from benchmarks.broken_twin_rules import TWIN_MUTATIONS
@@ -836,6 +837,7 @@ MUTATIONS = (
     *BEGIN_MUTATIONS,
     *FILL_MUTATIONS,
     *TURN_MUTATIONS,
+    *STORE_MUTATIONS,
     *TRACE_MUTATIONS,
     *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,

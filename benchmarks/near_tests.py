@@ -550,6 +550,7 @@ NEAR = {
     "controller_faults": (_OUTAGES,),
     "clock_faults": (_OUTAGES,),
     "retention": ("tests/integration/test_db_prune.py",),
+    "paced_writes": ("tests/integration/test_db_prune.py",),
     "departures": (
         "tests/scenarios/test_undo_victims.py",
         "tests/scenarios/test_early_rerun.py",
