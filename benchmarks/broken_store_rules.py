@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _PACED, _PRUNED = "db/tesched_db/paced_writes.py", "db/tesched_db/retention.py"
+_DELAYS, _QUERIES, _LEFT = (f"db/tesched_db/{name}.py" for name in ("delays", "queries", "leave_times"))
 
 STORE_MUTATIONS = (
     Mutation("paced: a pause between two writes", _PACED, "        if self._pause_s:\n", "        if False:\n"),
@@ -12,4 +13,20 @@ STORE_MUTATIONS = (
     Mutation("paced: as long as the write", _PACED, "max(PAUSE_S, perf_counter() - began)", "PAUSE_S"),
     Mutation("paced: none in PostgreSQL", _PACED, 'if self._engine.dialect.name == "sqlite":', "if True:"),
     Mutation("prune: by the time's index", _PRUNED, ".order_by(at, key)", ".order_by(key)"),
+    Mutation(
+        "kept: delayed jobs by each time's index",
+        _DELAYS,
+        "found.update(connection.scalars(of_te_jobs.where(at >= since)))",
+        "found.update(connection.scalars(of_te_jobs.where((at + 0) >= since)))",
+    ),
+    Mutation("kept: jobs that are back count", _DELAYS, ", VictimRow.back_at):", "):"),
+    Mutation("kept: jobs that are suspended count", _DELAYS, ", VictimRow.suspended_at, ", ", "),
+    Mutation("kept: notes by their time's index", _QUERIES, "order_by(ActionRow.intended_at, ", "order_by("),
+    Mutation("kept: the latest victims are searched", _LEFT, "offset(MOST_SEARCHED - 1)", "offset(10**9)"),
+    Mutation(
+        "kept: leave times by the time's index",
+        _LEFT,
+        "            VictimRow.left_at >= _searched_since(connection),\n",
+        "",
+    ),
 )

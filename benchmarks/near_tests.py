@@ -28,6 +28,7 @@ _NODE_HOURS = "tests/unit/sim/test_node_hours.py"
 _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 _LONG = "tests/unit/cli/test_long_numbers.py"
 _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
+_PLANS = "tests/integration/test_db_plans.py"
 _ADVISED = "tests/integration/test_cli_advise.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
@@ -187,7 +188,7 @@ NEAR = {
         "tests/scenarios/test_robbed.py",
     ),
     "context": ("tests/scenarios/test_slow_to_leave.py",),
-    "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
+    "leave_times": ("tests/scenarios/test_slow_to_leave.py", "tests/integration/test_leave_times.py", _PLANS),
     "right_before": (_BEFORE, "tests/unit/slurm/test_set_field.py", "tests/unit/slurm/test_sluid.py"),
     "pyslurm_client": (_BEFORE, "tests/unit/slurm/test_pyslurm_nodes.py", "tests/unit/slurm/test_user_names.py"),
     "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
@@ -401,7 +402,7 @@ NEAR = {
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py", "tests/scenarios/test_own_user.py"),
-    "queries": ("tests/integration/test_db_read.py",),
+    "queries": ("tests/integration/test_db_read.py", _PLANS),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": (
         _SEVERAL,
@@ -520,6 +521,7 @@ NEAR = {
         "tests/unit/core/intake/test_delays.py",
         "tests/integration/test_db_delays.py",
         "tests/integration/test_cli_delays.py",
+        _PLANS,
     ),
     "serve": (_PATIENT,),
     "summary": ("tests/unit/sim/test_report_summary.py", "tests/unit/sim/test_exempt.py", _NODE_HOURS),
