@@ -1,4 +1,4 @@
-"""Rules of the state store beside the daemon, which `python -m benchmarks.mutations` breaks."""
+"""Rules of the store beside the daemon, and of what it cannot hold, which `python -m benchmarks.mutations` breaks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _PACED, _PRUNED = "db/tesched_db/paced_writes.py", "db/tesched_db/retention.py"
 _DELAYS, _QUERIES, _LEFT = (f"db/tesched_db/{name}.py" for name in ("delays", "queries", "leave_times"))
+_SET_ASIDE, _BISECTION = "daemon/tesched_daemon/set_aside.py", "daemon/tesched_daemon/bisection.py"
 
 STORE_MUTATIONS = (
     Mutation("paced: a pause between two writes", _PACED, "        if self._pause_s:\n", "        if False:\n"),
@@ -29,4 +30,19 @@ STORE_MUTATIONS = (
         "            VictimRow.left_at >= _searched_since(connection),\n",
         "",
     ),
+    Mutation(
+        "search: it ends by its time", _SET_ASIDE, "is_over=lambda: stopwatch() >= until", "is_over=lambda: False"
+    ),
+    Mutation("search: the next turn goes on", _SET_ASIDE, "self._between = search.kept()", "self._between = None"),
+    Mutation("search: it makes one try in each turn", _SET_ASIDE, "if has_tried and search", "if search"),
+    Mutation("search: the last tries count together", _SET_ASIDE, " and search.bad - search.good > 1", ""),
+    Mutation("search: a reload begins anew", _SET_ASIDE, ", self._between = {}, {}, None", " = {}, {}"),
+    Mutation(
+        "search: what an earlier turn found free is tried again",
+        _BISECTION,
+        "        if not self.is_sure:\n            return self.good\n",
+        "",
+    ),
+    Mutation("search: a job before them is to blame now", _BISECTION, "self.good = 0", "pass"),
+    Mutation("search: a job behind them is to blame now", _BISECTION, "self.bad = everything", "pass"),
 )
