@@ -1,4 +1,4 @@
-"""Rules of the store beside the daemon, and of what it cannot hold, which `python -m benchmarks.mutations` breaks."""
+"""Rules of the store, of what it cannot hold, of a suspended host, which `python -m benchmarks.mutations` breaks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _PACED, _PRUNED = "db/tesched_db/paced_writes.py", "db/tesched_db/retention.py"
 _DELAYS, _QUERIES, _LEFT = (f"db/tesched_db/{name}.py" for name in ("delays", "queries", "leave_times"))
 _SET_ASIDE, _BISECTION = "daemon/tesched_daemon/set_aside.py", "daemon/tesched_daemon/bisection.py"
+_LOOP, _UPTIME = "daemon/tesched_daemon/loop.py", "core/tesched_core/uptime.py"
 
 STORE_MUTATIONS = (
     Mutation("paced: a pause between two writes", _PACED, "        if self._pause_s:\n", "        if False:\n"),
@@ -45,4 +46,8 @@ STORE_MUTATIONS = (
     ),
     Mutation("search: a job before them is to blame now", _BISECTION, "self.good = 0", "pass"),
     Mutation("search: a job behind them is to blame now", _BISECTION, "self.bad = everything", "pass"),
+    Mutation("suspended: the loop's stopwatch goes on", _LOOP, "float] = uptime_s", "float] = time.perf_counter"),
+    Mutation(
+        "suspended: by the clock that goes on", _UPTIME, 'getattr(time, "CLOCK_BOOTTIME", None)', "time.CLOCK_MONOTONIC"
+    ),
 )

@@ -503,6 +503,7 @@ NEAR = {
     ),
     "performing": ("tests/integration/test_loop.py",),
     "set_aside": ("tests/integration/test_set_aside.py",),
+    "uptime": ("tests/integration/test_loop.py",),
     "bisection": ("tests/integration/test_set_aside.py",),
     "errors": ("tests/integration/test_set_aside.py",),
     "early_rerun": ("tests/scenarios/test_early_rerun.py", "tests/scenarios/test_ends_for_good.py"),
