@@ -7,7 +7,7 @@ from benchmarks.mutation import Mutation
 _PACED, _PRUNED = "db/tesched_db/paced_writes.py", "db/tesched_db/retention.py"
 _DELAYS, _QUERIES, _LEFT = (f"db/tesched_db/{name}.py" for name in ("delays", "queries", "leave_times"))
 _SET_ASIDE, _BISECTION = "daemon/tesched_daemon/set_aside.py", "daemon/tesched_daemon/bisection.py"
-_LOOP, _UPTIME = "daemon/tesched_daemon/loop.py", "core/tesched_core/uptime.py"
+_LOOP, _UPTIME = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/uptime.py"
 
 STORE_MUTATIONS = (
     Mutation("paced: a pause between two writes", _PACED, "        if self._pause_s:\n", "        if False:\n"),

@@ -49,7 +49,6 @@ from tesched_core.ports import (
     Watcher,
 )
 from tesched_core.step import step
-from tesched_core.uptime import uptime_s
 
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.early import EarlyTurns, named, without_uncertain
@@ -66,6 +65,7 @@ from tesched_daemon.rates import PerMinute
 from tesched_daemon.rest import Rest, all_is_due, next_poll_in_s
 from tesched_daemon.set_aside import Meant, SetAside
 from tesched_daemon.settings import Mode, Pace
+from tesched_daemon.uptime import uptime_s
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,6 @@ from typing import Protocol, runtime_checkable
 
 from tesched_core.model.actions import Failure
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.uptime import uptime_s
 
 from tesched_slurm.answer_bytes import Answer
 from tesched_slurm.details import DetailsQuery
@@ -98,7 +97,7 @@ class RestingObserver:
 
     observer: WholeObserver
     commands: Commands
-    stopwatch: Callable[[], float] = uptime_s
+    stopwatch: Callable[[], float] = time.monotonic
     _known: _KnownPoll | None = None
     #: by the stopwatch, when a change was last seen
     _changed_at: float = 0.0

@@ -22,7 +22,6 @@ from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.refused import MOST_SAID
 from tesched_core.model.slurm_limits import LimitKind, QosRules, UnreadLimits
 from tesched_core.model.visible import shortened
-from tesched_core.uptime import uptime_s
 
 from tesched_slurm.columns import strange
 from tesched_slurm.run_command import Commands
@@ -116,7 +115,7 @@ class QosInDatabase:
 
     commands: Commands
     #: a clock that only runs
-    stopwatch: Callable[[], float] = uptime_s
+    stopwatch: Callable[[], float] = time.monotonic
     clock: Callable[[], float] = time.time
     beside: Executor = field(default_factory=_one_thread)
     _read: InDatabase = NOTHING_SAID

@@ -27,7 +27,6 @@ from tesched_core.model.slurm_limits import (
     UnreadLimits,
 )
 from tesched_core.model.visible import shortened
-from tesched_core.uptime import uptime_s
 
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
@@ -107,7 +106,7 @@ class LimitsInForce:
     #: seconds for which they are believed
     age_s: float = LIMITS_AGE_S
     #: a clock that only runs
-    stopwatch: Callable[[], float] = uptime_s
+    stopwatch: Callable[[], float] = time.monotonic
     clock: Callable[[], float] = time.time
     #: what slurmdbd alone says of them
     in_database: QosInDatabase = field(init=False)

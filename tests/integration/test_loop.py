@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.step import step
-from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S, Loop
+from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S
 from tesched_daemon.probes import PROBES, SOON_S
 from tesched_daemon.settings import Mode, Pace
 
@@ -378,31 +377,6 @@ class TestClock:
         assert turn(2.0, jump_s) == []
         assert turn(grace_s - 8.0) == [], "a second is left"
         assert turn(1.0) == ["requeue"]
-
-    def test_a_grace_period_goes_on_while_the_host_is_suspended(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """CLOCK_MONOTONIC stands still then, and the clock looks as if it had been set."""
-        cluster, notebook = Cluster(), Notebook()
-        loop = loop_of(cluster, notebook)
-        defaults: dict[str, Any] = {one.name: one.default for one in fields(Loop)}
-        loop.stopwatch = defaults["stopwatch"]
-        passed_s = {"awake": 0.0, "suspended": 0.0}
-
-        def clock_gettime(clock: int) -> float:
-            return 50.0 + passed_s["awake"] + (passed_s["suspended"] if clock == time.CLOCK_BOOTTIME else 0.0)
-
-        def victims_actions() -> list[str]:
-            cluster.seen = replace(FULL_CLUSTER, taken_at=loop.clock())
-            cluster.acted.clear()
-            loop.turn()
-            return [kind_of(action) for action in cluster.acted if action.job_id == VICTIM.job_id]
-
-        monkeypatch.setattr(time, "clock_gettime", clock_gettime)
-        loop.clock = lambda: 1000.0 + sum(passed_s.values())
-        assert victims_actions() == ["notify"]
-        passed_s["awake"] += 1.0
-        assert victims_actions() == []
-        passed_s["suspended"] += loop.classes.default_grace_period_s
-        assert victims_actions() == ["requeue"]
 
     def test_a_clock_that_is_set_right_little_by_little_is_no_jump(self) -> None:
         memory = Memory(jobs={JobId(1): JobMemory(retry_at=5000.0)})

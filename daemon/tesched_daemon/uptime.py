@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-#: Linux alone has it. The other clocks that are never set stand still while the host is suspended, and a clock that is
-#: ahead of them by then looks as if it had been set.
+#: Linux alone has it. The other clocks that are never set stand still while the host is suspended, and the clock of the
+#: day, ahead of them by then, seems to have been set.
 _CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
