@@ -26,7 +26,12 @@ DELAY_MUTATIONS = (
     Mutation("delay: one that is cancelled was preempted", _DELAYS, " or victim.given_up_at is not None", ""),
     Mutation("delay: one that is seen late", _DELAYS, "min(left_at, victim.back_at)", "left_at"),
     Mutation("delay: one of an order that has ended", _STORED, "if ended_at is None else", "if True else"),
-    Mutation("delay: one that only has its notice is not away", _STORED, "and_(there, VictimRow", "and_(VictimRow"),
+    Mutation(
+        "delay: one that only has its notice is not away",
+        _STORED,
+        "ended_at.is_(None), there, ",
+        "ended_at.is_(None), ",
+    ),
     Mutation(
         "delay: a set clock moves none that is back",
         "core/tesched_core/orders/clock_jump.py",
@@ -40,9 +45,7 @@ DELAY_MUTATIONS = (
     Mutation("delay: nothing of mode shadow", _STORED, "if view.order.ending is not Ending.SHADOW\n", ""),
     Mutation("delay: its own user's apart", _STORED, "both[victim.of_own_user]", "both[False]"),
     Mutation("delay: until the last good poll", _STORED, "seen_at if row.last_seen is None else row.last_seen", "1e9"),
-    Mutation(
-        "delay: those that are away, too", _STORED, "VictimRow.back_at >= since, away)", "VictimRow.back_at >= since)"
-    ),
+    Mutation("delay: those that are away, too", _STORED, "    found.update(connection.scalars(away))\n", ""),
     Mutation(
         "delay: simulated, time away counts",
         _SIMULATED,

@@ -38,6 +38,7 @@ from benchmarks.broken_service_rules import SERVICE_MUTATIONS
 from benchmarks.broken_shard_rules import SHARD_MUTATIONS
 from benchmarks.broken_shown_rules import SHOWN_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
+from benchmarks.broken_store_rules import STORE_MUTATIONS
 from benchmarks.broken_trace_rules import TRACE_MUTATIONS
 from benchmarks.broken_turn_rules import TURN_MUTATIONS
 from benchmarks.broken_twin_rules import TWIN_MUTATIONS
@@ -62,7 +63,7 @@ _LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/plausibi
 _VISIBLE, _COMMON = "core/tesched_core/model/visible.py", "cli/tesched_cli/common.py"
 _LOG_LINES, _NOTIFY = "daemon/tesched_daemon/log_lines.py", "daemon/tesched_daemon/sdnotify.py"
 _PERFORMING = "daemon/tesched_daemon/performing.py"
-_SET_ASIDE = "daemon/tesched_daemon/set_aside.py"
+_SET_ASIDE, _BISECTION = "daemon/tesched_daemon/set_aside.py", "daemon/tesched_daemon/bisection.py"
 _RATES, _INBOX = "daemon/tesched_daemon/rates.py", "daemon/tesched_daemon/job_reports/inbox.py"
 _JOURNAL, _LEASE = "db/tesched_db/journal.py", "db/tesched_db/lease.py"
 _FILE, _ENGINE_DB, _PROCESS, _LIVENESS = (
@@ -869,6 +870,7 @@ MUTATIONS = (
     *BEGIN_MUTATIONS,
     *FILL_MUTATIONS,
     *TURN_MUTATIONS,
+    *STORE_MUTATIONS,
     *TRACE_MUTATIONS,
     *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,
@@ -953,7 +955,7 @@ MUTATIONS = (
     Mutation(
         "a job that makes a turn raise is set aside",
         _SET_ASIDE,
-        "found = self.find(seen, raised_with)",
+        "found = self.find(seen, raised_with, is_over=lambda: stopwatch() >= until)",
         "found = Found.NO_JOBS",
     ),
     Mutation(
@@ -964,9 +966,9 @@ MUTATIONS = (
     ),
     Mutation(
         "the last job is not to blame for what has passed",
-        _SET_ASIDE,
-        "if bad == len(ids) and ",
-        "if False and ",
+        _BISECTION,
+        "or (self.bad == len(self.ids) and not self.has_tried_all)",
+        "",
     ),
     Mutation(
         "store: a damaged record is no traceback",
@@ -996,7 +998,7 @@ MUTATIONS = (
     Mutation("a rehearsal is taken back", _JOURNAL, "raise _TakenBackError", "return"),
     Mutation("a job that could not be read is no other one", _DOUBT, "not job.doubt and ", ""),
     Mutation("a job stays set aside", _SET_ASIDE, "self._jobs[job.job_id] = job.user, why", "return"),
-    Mutation("the first job that raises is found", _SET_ASIDE, "seen.jobs[ids[bad - 1]]", "seen.jobs[ids[good - 1]]"),
+    Mutation("the first job that raises is found", _SET_ASIDE, "ids[search.bad - 1]", "ids[search.good - 1]"),
     Mutation(
         "one user's jobs are set aside together after a few",
         _SET_ASIDE,

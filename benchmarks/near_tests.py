@@ -28,6 +28,7 @@ _NODE_HOURS = "tests/unit/sim/test_node_hours.py"
 _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 _LONG = "tests/unit/cli/test_long_numbers.py"
 _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
+_PLANS = "tests/integration/test_db_plans.py"
 _ADVISED = "tests/integration/test_cli_advise.py"
 _FORGOTTEN = "tests/integration/test_cli_forgotten.py"
 #: by a file's name: the tests that are run first, since they are about it
@@ -195,7 +196,7 @@ NEAR = {
         "tests/scenarios/test_robbed.py",
     ),
     "context": ("tests/scenarios/test_slow_to_leave.py",),
-    "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
+    "leave_times": ("tests/scenarios/test_slow_to_leave.py", "tests/integration/test_leave_times.py", _PLANS),
     "right_before": (_BEFORE, "tests/unit/slurm/test_set_field.py", "tests/unit/slurm/test_sluid.py"),
     "pyslurm_client": (_BEFORE, "tests/unit/slurm/test_pyslurm_nodes.py", "tests/unit/slurm/test_user_names.py"),
     "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
@@ -424,7 +425,7 @@ NEAR = {
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py", "tests/scenarios/test_own_user.py"),
-    "queries": ("tests/integration/test_db_read.py",),
+    "queries": ("tests/integration/test_db_read.py", _PLANS),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": (
         _SEVERAL,
@@ -519,13 +520,16 @@ NEAR = {
         "tests/unit/daemon/test_new_jobs.py",
         "tests/unit/daemon/test_rate_limited.py",
         "tests/integration/test_loop.py",
+        "tests/integration/test_suspended_host.py",
         "tests/integration/test_polls_at_rest.py",
         "tests/integration/test_class_of_a_run.py",
         "tests/integration/test_set_aside.py",
         "tests/unit/daemon/test_leaving.py",
     ),
     "performing": ("tests/integration/test_loop.py",),
-    "set_aside": ("tests/integration/test_set_aside.py",),
+    "set_aside": ("tests/integration/test_set_aside.py", "tests/integration/test_slow_search.py"),
+    "uptime": ("tests/integration/test_suspended_host.py",),
+    "bisection": ("tests/integration/test_slow_search.py", "tests/integration/test_set_aside.py"),
     "errors": ("tests/integration/test_set_aside.py",),
     "early_rerun": ("tests/scenarios/test_early_rerun.py", "tests/scenarios/test_ends_for_good.py"),
     "bystanders": (
@@ -544,6 +548,7 @@ NEAR = {
         "tests/unit/core/intake/test_delays.py",
         "tests/integration/test_db_delays.py",
         "tests/integration/test_cli_delays.py",
+        _PLANS,
     ),
     "serve": (_PATIENT,),
     "summary": ("tests/unit/sim/test_report_summary.py", "tests/unit/sim/test_exempt.py", _NODE_HOURS),
@@ -574,6 +579,7 @@ NEAR = {
     "controller_faults": (_OUTAGES,),
     "clock_faults": (_OUTAGES,),
     "retention": ("tests/integration/test_db_prune.py",),
+    "paced_writes": ("tests/integration/test_db_prune.py",),
     "departures": (
         "tests/scenarios/test_undo_victims.py",
         "tests/scenarios/test_early_rerun.py",

@@ -65,6 +65,7 @@ from tesched_daemon.rates import PerMinute
 from tesched_daemon.rest import Rest, all_is_due, next_poll_in_s
 from tesched_daemon.set_aside import Meant, SetAside
 from tesched_daemon.settings import Mode, Pace
+from tesched_daemon.uptime import uptime_s
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +156,7 @@ class Loop:
     #: what finds new jobs between two polls; None: polls and pokes alone
     new_jobs: JobFinder | None = None
     clock: Callable[[], float] = time.time
-    stopwatch: Callable[[], float] = time.perf_counter
+    stopwatch: Callable[[], float] = uptime_s
     #: how often Slurm was called so far, by kind
     calls: Callable[[], Mapping[str, int]] = dict
     #: what is wrong with the endpoint of the metrics, in words
@@ -648,7 +649,7 @@ class Loop:
     def _barred(self) -> str:
         """Reason not to do what was meant; checked before each action, and right before its command. Empty: none."""
         # A daemon that was asleep that long may have lost the lease, and another one may have gone on from here.
-        # The stopwatch stands still while the machine itself is suspended, the clock does not.
+        # Where the stopwatch stands still while the machine itself is suspended (`uptime.py`), the clock does not.
         since_s = max(now - then for then, now in zip(self._intended_at, self._now(), strict=True))
         if since_s > ACT_WITHIN_S:
             return f"it was meant {since_s:.0f} s ago, and the lease may have run out"

@@ -12,7 +12,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -27,14 +26,19 @@ from tesched_core.model.visible import shortened
 from tesched_core.orders.clock_jump import ClockReadings
 from tesched_core.ports import CycleReport, Journal
 
+from tesched_daemon.bisection import Between, Bisection, Found
+
 log = logging.getLogger(__name__)
 
 #: Jobs of one user that are found one by one; then all of the user's are set aside, such as the tasks of an array.
 MOST_OF_A_USER = 4
-#: Seconds in a turn after which the search ends until the next turn: the watchdog waits longer.
+#: Seconds in a turn after which a search halves no more until the next turn: the watchdog waits longer. It takes
+#: minutes with 100,000 jobs.
 SEARCH_S = 20.0
 #: Characters of an error that are shown.
 _MOST_SHOWN = 200
+
+_GOES_ON = Failure(kind=FailureKind.UNKNOWN, message="jobs make tesched fail; the search for them goes on")
 
 #: the journal's `intend`, or `rehearse`
 _Write: TypeAlias = Callable[[Snapshot, Memory, Decision, CycleReport], None]
@@ -50,17 +54,6 @@ class Meant:
     report: CycleReport
     #: the clock and the stopwatch when it was decided
     clocks: ClockReadings
-
-
-class Found(Enum):
-    """What a search for a job that makes a turn raise has found."""
-
-    #: one, which is set aside
-    JOB = auto()
-    #: nothing: the error came no more
-    NOTHING = auto()
-    #: an error that is raised without any job, too
-    NO_JOBS = auto()
 
 
 class _Raised(NamedTuple):
@@ -79,10 +72,12 @@ class SetAside:
     _jobs: dict[JobId, tuple[str, str]] = field(default_factory=dict)
     #: why all jobs of a user are
     _users: dict[str, str] = field(default_factory=dict)
+    #: where a search goes on that took too long
+    _between: Between | None = None
 
     def forget(self) -> None:
         """Set none aside any more."""
-        self._jobs, self._users = {}, {}
+        self._jobs, self._users, self._between = {}, {}, None
 
     def intended(
         self,
@@ -97,15 +92,17 @@ class SetAside:
         raises with no job in particular; and what is raised whichever job is left out: that is a bug of ours.
         """
         until = stopwatch() + SEARCH_S
-        passed = False
+        passed, found = False, None
         while True:
             seen = self.without(seen)
             failed = _tried(seen, meant_of, journal.intend)
             if isinstance(failed, Meant):
+                self._between = None
                 return failed
             error = failed.error
-            if stopwatch() >= until:
-                return Failure(kind=FailureKind.UNKNOWN, message="several jobs make tesched fail; the search goes on")
+            # However long a try takes, each turn makes one of the search.
+            if found is not None and stopwatch() >= until:
+                return _GOES_ON
             # The journal is tried only where it was the journal that raised.
             rehearse = journal.rehearse if failed.in_journal else None
 
@@ -113,7 +110,9 @@ class SetAside:
                 raised = _tried(trial, meant_of, write)
                 return None if isinstance(raised, Meant) else raised.error
 
-            found = self.find(seen, raised_with)
+            found = self.find(seen, raised_with, is_over=lambda: stopwatch() >= until)
+            if found is Found.GOES_ON:
+                return _GOES_ON
             if found is Found.NO_JOBS and not failed.in_journal:
                 raise error
             if found is Found.NO_JOBS or (found is Found.NOTHING and passed):
@@ -138,33 +137,31 @@ class SetAside:
         aside |= {job.job_id: self._users[job.user] for job in seen.jobs.values() if job.user in self._users}
         return blank(seen, aside)
 
-    def find(self, seen: Snapshot, raised_with: Callable[[Snapshot], Exception | None]) -> Found:
+    def find(
+        self,
+        seen: Snapshot,
+        raised_with: Callable[[Snapshot], Exception | None],
+        *,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Found:
         """Set one job more aside: the first, by job id, with which an error is raised.
 
-        `raised_with` says what is raised with a snapshot, if anything.
+        `raised_with` says what is raised with a snapshot, if anything. Once `is_over`, the next call goes on.
         """
         ids = sorted(seen.jobs)
-
-        def raised_with_first(count: int) -> Exception | None:
-            return raised_with(blank(seen, dict.fromkeys(ids[count:], "left out")))
-
-        if raised_with_first(0) is not None:
-            return Found.NO_JOBS
-        if not ids or (error := raised_with(seen)) is None:
-            return Found.NOTHING
-        # With the first `good` jobs nothing is raised, with the first `bad` an error is.
-        good, bad = 0, len(ids)
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            raised = raised_with_first(middle)
-            if raised is None:
-                good = middle
-            else:
-                bad, error = middle, raised
-        # Where each part was free of it, the last job is to blame, or the error has passed meanwhile.
-        if bad == len(ids) and (error := raised_with(seen)) is None:
-            return Found.NOTHING
-        self._set_aside(seen.jobs[ids[bad - 1]], error)
+        search, self._between = Bisection.begin(ids, self._between), None
+        has_tried = False
+        while (count := search.next_try()) is not None:
+            # What is left where nothing can be halved any more are two tries at most, which count together alone.
+            if has_tried and search.bad - search.good > 1 and is_over():
+                self._between = search.kept()
+                return Found.GOES_ON
+            trial = seen if count == len(ids) else blank(seen, dict.fromkeys(ids[count:], "left out"))
+            found, has_tried = search.learn(count, raised_with(trial)), True
+            if found is not None:
+                return found
+        if search.error is not None:
+            self._set_aside(seen.jobs[ids[search.bad - 1]], search.error)
         return Found.JOB
 
     def _set_aside(self, job: Job, error: Exception) -> None:

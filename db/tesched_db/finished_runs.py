@@ -22,6 +22,7 @@ from tesched_predict.history import FinishedRun, JobFacts, name_pattern
 
 from tesched_db.engine import reader, writing
 from tesched_db.errors import store_errors
+from tesched_db.paced_writes import PacedWrites
 from tesched_db.rows import CHUNK, Values
 from tesched_db.tables import FinishedRunRow, RunTimeLevelsRow
 from tesched_db.upsert import insert_new
@@ -103,10 +104,11 @@ def learn_ended(connection: Connection, ended: Iterable[tuple[Job, float]], memo
 def add(engine: Engine, runs: Iterable[Sequence[LearnedRun]]) -> int:
     """Write runs, each part in a transaction of its own; return how many of them were not there. Raises StoreError."""
     new = 0
+    paced = PacedWrites(engine, "write what was learned")
     for some in runs:
-        with store_errors("write what was learned"), writing(engine).begin() as connection:
+        with paced.begin() as connection:
             new += _insert(connection, some)
-    with store_errors("write what was learned"), writing(engine).begin() as connection:
+    with paced.begin() as connection:
         _drop_oldest(connection)
     return new
 
@@ -192,16 +194,16 @@ def count(engine: Engine) -> int:
         return connection.scalar(select(func.count()).select_from(FinishedRunRow)) or 0
 
 
-def forget(engine: Engine, *, before: UnixSeconds | None = None) -> int:
-    """Delete all runs, with the levels that came of them, or those that ended before that time; return how many.
-
-    Raises StoreError.
-    """
+def forget(engine: Engine) -> int:
+    """Delete all runs, with the levels that came of them; the number of runs. Raises StoreError."""
     with store_errors("forget what was learned"), writing(engine).begin() as connection:
-        old = delete(FinishedRunRow)
-        if before is None:
-            connection.execute(delete(RunTimeLevelsRow))
-        return connection.execute(old if before is None else old.where(FinishedRunRow.end_s < before)).rowcount
+        connection.execute(delete(RunTimeLevelsRow))
+        return connection.execute(delete(FinishedRunRow)).rowcount
+
+
+def forget_before(connection: Connection, before: UnixSeconds) -> int:
+    """Delete the runs that ended before that time; the number of them. The levels that came of them stay."""
+    return connection.execute(delete(FinishedRunRow).where(FinishedRunRow.end_s < before)).rowcount
 
 
 def _run(row: Row[Any]) -> FinishedRun:

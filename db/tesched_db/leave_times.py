@@ -12,14 +12,16 @@ from tesched_core.intake.leave_times import (
     with_leave_times,
 )
 from tesched_core.model.order import Departure
+from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 from tesched_db.order_rows import victim_of
 from tesched_db.rows import rows_of
 from tesched_db.tables import JobRow, VictimRow
 
-#: victims that are read at a daemon's start, the latest
+#: victims that are read at a daemon's start, the latest; and those among which they are searched for
 MOST_VICTIMS = MOST_PAIRS
+MOST_SEARCHED = 4 * MOST_VICTIMS
 
 
 def load(connection: Connection, *, of: tuple[str, str] | None = None) -> LeaveTimes:
@@ -31,6 +33,7 @@ def load(connection: Connection, *, of: tuple[str, str] | None = None) -> LeaveT
         select(VictimRow, JobRow.user.label("owner"), JobRow.name.label("job_name"))
         .join(JobRow, JobRow.key == VictimRow.job_key)
         .where(
+            VictimRow.left_at >= _searched_since(connection),
             VictimRow.notice_signal == "",
             VictimRow.departure == Departure.REQUEUED.value,
             VictimRow.by_suspending.is_(False),
@@ -51,10 +54,16 @@ def load_ending_times(connection: Connection) -> EndingTimes:
     """Return for how long the latest victims were ending on each node."""
     newest = (
         select(VictimRow)
-        .where(VictimRow.ending_since.is_not(None), VictimRow.left_at.is_not(None))
+        .where(VictimRow.ending_since.is_not(None), VictimRow.left_at >= _searched_since(connection))
         .order_by(VictimRow.left_at.desc(), VictimRow.order_id.desc(), VictimRow.position.desc())
         .limit(MOST_VICTIMS)
     )
     victims = [victim_of(row) for row in rows_of(connection, newest)]
     seen = [(one.nodes, took_s) for one in victims if (took_s := ending_s(one)) is not None]
     return with_ending_times({}, reversed(seen))
+
+
+def _searched_since(connection: Connection) -> UnixSeconds:
+    """Time of the first of the latest `MOST_SEARCHED` victims to leave: where few teach anything, no more are read."""
+    newest = select(VictimRow.left_at).where(VictimRow.left_at >= 0.0).order_by(VictimRow.left_at.desc())
+    return connection.scalar(newest.offset(MOST_SEARCHED - 1).limit(1)) or 0.0

@@ -370,7 +370,8 @@ def _notes(connection: Connection, since: UnixSeconds) -> _Notes:
         select(ActionRow.status, ActionRow.failure)
         .where(ActionRow.reason == ReasonCode.TELLS_USER.value, ActionRow.intended_at >= since)
         .where(or_(ActionRow.status.is_(None), ActionRow.status != Status.WOULD.value))
-        .order_by(ActionRow.cycle_key, ActionRow.position)
+        # In the order of its key SQLite would read each action that is kept.
+        .order_by(ActionRow.intended_at, ActionRow.cycle_key, ActionRow.position)
     )
     found = connection.execute(query).all()
     failed = [row.failure or "no outcome is known" for row in found if row.status != Status.SENT.value]

@@ -24,6 +24,7 @@ from tesched_db.errors import store_errors
 from tesched_db.job_values import another_job
 from tesched_db.rows import CHUNK, Values, row_by_key, rows_of
 from tesched_db.tables import DaemonRow, JobRow, ProgressRow, ReportRow, ThroughputRow
+from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow
 from tesched_db.upsert import upsert
 from tesched_db.user_text import storable
 
@@ -341,10 +342,10 @@ def replace_throughputs(engine: Engine, speeds: Iterable[Throughput]) -> None:
             connection.execute(insert(ThroughputRow), rows)
 
 
-def forget_throughputs(engine: Engine, before: UnixSeconds) -> int:
-    """Forget what users' jobs reported before that time; return how many speeds. Raises StoreError."""
-    with store_errors("prune the state store"), writing(engine).begin() as connection:
-        # As the journal does, first of all: it learns from what it has read in the same transaction.
-        connection.execute(select(DaemonRow.key).with_for_update())
-        old = delete(ThroughputRow).where(ThroughputRow.user != "", ThroughputRow.at < before)
-        return connection.execute(old).rowcount
+def forget_throughputs(connection: Connection, before: UnixSeconds) -> int:
+    """Forget what users' jobs reported before that time; the number of speeds.
+
+    The transaction holds the daemon's row, as the journal's: that learns from what it has read in the same one.
+    """
+    old = delete(ThroughputRow).where(ThroughputRow.user != "", ThroughputRow.at < before)
+    return connection.execute(old).rowcount

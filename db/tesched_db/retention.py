@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Column, ColumnElement, Engine, and_, delete, exists, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Engine, and_, delete, exists, func, or_, select, true
 from tesched_core.model.resources import UnixSeconds
 
 from tesched_db import finished_runs
-from tesched_db.engine import writing
-from tesched_db.errors import store_errors
+from tesched_db.paced_writes import PacedWrites
 from tesched_db.reports import forget_throughputs
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, DeedRow, JobRow, OrderRow, RefusalRow, VictimRow
 
-#: Rows deleted in one transaction: the daemon waits no longer for its turn than this takes.
+#: Rows deleted in one transaction: the daemon waits no longer for its turn than this takes, and a moment more on SQLite
+#: (`paced_writes.py`).
 BITE = 1000
+_ANY = true()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,28 +54,23 @@ def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None
         exists().where(OrderRow.preemptor_key == JobRow.key),
         exists().where(VictimRow.job_key == JobRow.key),
     )
+    past = _Past(before=before, bite=bite, paced=PacedWrites(engine, "prune the state store"))
     done = Pruned()
-    over = and_(OrderRow.ended_at < before, ~_lives(), ~_delayed_a_known_job())
-    done = replace(done, orders=_forget(engine, OrderRow.order_id, over, bite))
-    done = replace(
-        done,
-        cycles=_forget(
-            engine,
-            CycleRow.key,
-            and_(
-                CycleRow.last_at < before,
-                # The journal adds idle cycles to it.
-                CycleRow.key < last_cycle,
-                ~exists().where(ActionRow.cycle_key == CycleRow.key, open_order),
-            ),
-            bite,
-        ),
+    over = and_(~_lives(), ~_delayed_a_known_job())
+    done = replace(done, orders=past.forget(OrderRow.order_id, OrderRow.ended_at, over))
+    matters_no_more = and_(
+        # The journal adds idle cycles to it.
+        CycleRow.key < last_cycle,
+        ~exists().where(ActionRow.cycle_key == CycleRow.key, open_order),
     )
-    done = replace(done, throughputs=forget_throughputs(engine, before))
-    done = replace(done, runs=finished_runs.forget(engine, before=before))
-    _forget(engine, DeedRow.key, DeedRow.at < before, bite)
-    done = replace(done, refusals=_forget(engine, RefusalRow.key, RefusalRow.last_seen < before, bite))
-    return replace(done, jobs=_forget(engine, JobRow.key, and_(JobRow.last_seen < before, ~about_a_job), bite))
+    done = replace(done, cycles=past.forget(CycleRow.key, CycleRow.last_at, matters_no_more))
+    with past.bites() as connection:
+        done = replace(done, throughputs=forget_throughputs(connection, before))
+    with past.bites() as connection:
+        done = replace(done, runs=finished_runs.forget_before(connection, before))
+    past.forget(DeedRow.key, DeedRow.at)
+    done = replace(done, refusals=past.forget(RefusalRow.key, RefusalRow.last_seen))
+    return replace(done, jobs=past.forget(JobRow.key, JobRow.last_seen, ~about_a_job))
 
 
 def _lives() -> ColumnElement[bool]:
@@ -86,14 +84,37 @@ def _delayed_a_known_job() -> ColumnElement[bool]:
     return exists().where(known)
 
 
-def _forget(engine: Engine, key: Column[int], condition: ColumnElement[bool], bite: int) -> int:
-    total = 0
-    while True:
-        with store_errors("prune the state store"), writing(engine).begin() as connection:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Past:
+    """Rows of before a time, deleted in bites of so many."""
+
+    before: UnixSeconds
+    bite: int
+    paced: PacedWrites
+
+    @contextmanager
+    def bites(self) -> Iterator[Connection]:
+        """Yield the connection that deletes the next bite."""
+        with self.paced.begin() as connection:
             # The journal changes this row first of all, so neither works on what the other is deleting.
             connection.execute(select(DaemonRow.key).with_for_update())
-            keys = connection.scalars(select(key).where(condition).order_by(key).limit(bite)).all()
-            connection.execute(delete(key.table).where(key.in_(keys)))
-        total += len(keys)
-        if len(keys) < bite:
-            return total
+            yield connection
+
+    def forget(
+        self,
+        key: Column[int],
+        at: Column[float] | Column[float | None],
+        condition: ColumnElement[bool] = _ANY,
+    ) -> int:
+        """Delete the rows of before that time that meet the condition; the number of them."""
+        # By the time, whose index is walked up to `before`. By the key, the last bite would read all that is kept,
+        # under the lock, before it is known that no more is to be deleted.
+        oldest = select(key).where(at < self.before, condition).order_by(at, key).limit(self.bite)
+        total = 0
+        while True:
+            with self.bites() as connection:
+                keys = connection.scalars(oldest).all()
+                connection.execute(delete(key.table).where(key.in_(keys)))
+            total += len(keys)
+            if len(keys) < self.bite:
+                return total

@@ -294,6 +294,8 @@ class CycleRow(Base):
     #: jobs by class and state, as seen last: {"te": {"PENDING": 2}, …}
     counts: Stored[dict[str, dict[str, int]]]
 
+    __indexes__ = (Index(None, "idle", "key"),)
+
 
 class ActionRow(Base):
     """One action of a decision, and what became of it (`status` NULL: tesched died in between, or is about to act)."""
@@ -303,7 +305,7 @@ class ActionRow(Base):
     cycle_key: Stored[int] = stored(ForeignKey("cycles.key", ondelete="CASCADE"), primary_key=True)
     #: its place in the decision, from 0
     position: Stored[int] = stored(primary_key=True)
-    intended_at: Stored[float]
+    intended_at: Stored[float] = stored(index=True)
     kind: Stored[str]
     job_id: Stored[int]
     job_key: Stored[int | None] = stored(ForeignKey("jobs.key", ondelete="CASCADE"), index=True)
@@ -410,15 +412,15 @@ class VictimRow(Base):
     requeue_sent_at: Stored[float | None]
     by_suspending: Stored[bool]
     suspend_sent_at: Stored[float | None]
-    suspended_at: Stored[float | None]
+    suspended_at: Stored[float | None] = stored(index=True)
     ending_since: Stored[float | None]
     #: up to when its run is saved, by its own word
     saved_at: Stored[float | None]
     #: when it was seen that it will not run again though it was to
     given_up_at: Stored[float | None]
-    left_at: Stored[float | None]
+    left_at: Stored[float | None] = stored(index=True)
     departure: Stored[str | None]
-    back_at: Stored[float | None]
+    back_at: Stored[float | None] = stored(index=True)
     #: a user or an admin had set a hold on the run that pays
     held_before: Stored[bool]
     #: when it leaves it ends for good, as its owner has said

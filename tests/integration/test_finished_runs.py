@@ -95,7 +95,7 @@ def test_with_all_runs_the_levels_that_came_of_them_are_forgotten(store: Engine)
     finished_runs.add(store, [[run(20), run(30)]])
     written = WrittenLevels(cluster="here", levels={0.9: 0.95})
     run_time_levels.write(store, written, 1.0)
-    assert finished_runs.forget(store, before=25.0) == 1
+    assert prune(store, 5.0, now=30.0).runs == 1
     assert run_time_levels.newest(store) == written
     assert finished_runs.forget(store) == 1
     assert run_time_levels.newest(store) is None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
+from tesched_db import leave_times
 from tesched_db import queries as read
 from tesched_db.journal import SqlJournal
 from tesched_testcluster.harness.store_examples import Writer, job, order, remembering, victim
@@ -58,3 +60,19 @@ def test_a_new_daemon_knows_what_victims_took_to_leave(store: Engine) -> None:
         story = read.job_story(store, str(job_id))
         assert story is not None
         assert story.leave_times == times
+
+
+def test_a_daemon_that_starts_searches_the_latest_victims_alone(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where most victims have a notice, those without one may be far back."""
+    writer = Writer(store)
+    ended: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": 301.0}
+    memory = remembering(
+        order(1, 7, left(3, 200.0, 203.0, ending_since=200.0, nodes=("n1",)), **ended),
+        order(2, 7, left(4, 210.0, 214.0, ending_since=210.0, nodes=("n2",)), **ended),
+        order(3, 7, left(5, 220.0, 290.0, notice_signal="USR1"), **ended),
+    )
+    writer.look(310.0, job(3, name="train"), job(4, name="eval"), job(5), job(7), te=[7], memory=memory)
+    monkeypatch.setattr(leave_times, "MOST_SEARCHED", 2)
+    loaded = SqlJournal(store).load()
+    assert loaded.leave_times == {("ada", "eval"): (4.0,)}
+    assert loaded.ending_times == {"n2": (4.0,)}

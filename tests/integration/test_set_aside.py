@@ -18,8 +18,9 @@ from tesched_core.orders.undo import undo
 from tesched_core.ports import Barred, CycleReport, never_barred
 from tesched_core.step import step
 from tesched_daemon import loop as loop_module
+from tesched_daemon.bisection import Found
 from tesched_daemon.loop import Loop
-from tesched_daemon.set_aside import MOST_OF_A_USER, Found, SetAside
+from tesched_daemon.set_aside import MOST_OF_A_USER, SetAside
 from tesched_daemon.settings import Mode
 from tesched_db import queries as read
 from tesched_db.errors import RowError
@@ -176,7 +177,7 @@ class TestDeciding:
             assert not cluster.acted
             turns.append(loop.turn())
         assert 1 < len(turns) <= len(jobs)
-        assert turns[0].trouble == "nothing is done: several jobs make tesched fail; the search goes on"
+        assert turns[0].trouble == "nothing is done: jobs make tesched fail; the search for them goes on"
         assert set(notebook.doubts) == {"3", "4", "5", "6"}
         assert cluster.acted
 

@@ -48,6 +48,7 @@ def upgrade() -> None:
         sa.Column("counts", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_cycles")),
     )
+    op.create_index(op.f("ix_cycles_idle_key"), "cycles", ["idle", "key"])
     op.create_index(op.f("ix_cycles_last_at"), "cycles", ["last_at"])
 
     op.create_table(
@@ -302,6 +303,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_key"], ["jobs.key"], name=op.f("fk_actions_job_key_jobs"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("cycle_key", "position", name=op.f("pk_actions")),
     )
+    op.create_index(op.f("ix_actions_intended_at"), "actions", ["intended_at"])
     op.create_index(op.f("ix_actions_job_key"), "actions", ["job_key"])
     op.create_index(op.f("ix_actions_order_id"), "actions", ["order_id"])
 
@@ -477,4 +479,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("order_id", "position", name=op.f("pk_victims")),
     )
+    op.create_index(op.f("ix_victims_back_at"), "victims", ["back_at"])
     op.create_index(op.f("ix_victims_job_key"), "victims", ["job_key"])
+    op.create_index(op.f("ix_victims_left_at"), "victims", ["left_at"])
+    op.create_index(op.f("ix_victims_suspended_at"), "victims", ["suspended_at"])
