@@ -28,6 +28,7 @@ _NODE_HOURS = "tests/unit/sim/test_node_hours.py"
 _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 _LONG = "tests/unit/cli/test_long_numbers.py"
 _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
+_TURN = "tests/scenarios/test_turn_look.py"
 _ADVISED = "tests/integration/test_cli_advise.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
@@ -89,6 +90,7 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        _TURN,
         "tests/scenarios/test_no_te_job_any_more.py",
         "tests/scenarios/test_leave_together.py",
         "tests/scenarios/test_useful_run.py",
@@ -377,11 +379,15 @@ NEAR = {
         "tests/scenarios/test_whole_node_partition.py",
     ),
     "first_look": (
+        _TURN,
+        "tests/scenarios/test_gavel_sharing.py",
+        "tests/scenarios/test_gavel_rounds.py",
         "tests/scenarios/test_first_look.py",
         "tests/scenarios/test_lost_nodes.py",
         "tests/scenarios/test_said_at_submission.py",
     ),
     "futility": (
+        "tests/scenarios/test_rounds_let_go.py",
         "tests/scenarios/test_overtaken.py",
         "tests/scenarios/test_grown.py",
         "tests/scenarios/test_came_back.py",
@@ -397,7 +403,11 @@ NEAR = {
         "tests/scenarios/test_useful_run_of_arrays.py",
     ),
     "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
-    "turn": ("tests/scenarios/test_gavel_reach.py", "tests/scenarios/test_gavel_rounds.py"),
+    "turn": (
+        "tests/scenarios/test_gavel_reach.py",
+        "tests/scenarios/test_gavel_rounds.py",
+        "tests/scenarios/test_pdors_plans.py",
+    ),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py", "tests/scenarios/test_own_user.py"),
@@ -617,6 +627,7 @@ NEAR = {
     ),
     "throttle": (_LEFT, "tests/scenarios/test_shares.py"),
     "priority": (
+        _TURN,
         _AGAIN,
         "tests/scenarios/test_said_at_submission.py",
         "tests/scenarios/test_two_raises.py",

@@ -128,12 +128,27 @@ def test_what_slurm_said_at_its_submission_is_no_such_word() -> None:
     assert notified(site)
 
 
+def test_without_limits_another_reason_than_a_lack_of_resources_is_a_word_as_well() -> None:
+    site = LateSite(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
+    site.nodes.pop("k")
+    site.enforces_limits = False
+    site.obeys(*site.cycle(0))
+    site.obeys(*site.cycle(360))
+    assert not notified(site), "of a held job Slurm does not say since when it is eligible"
+    site.change(C, eligible_time=NOW + 360, reason="Reservation")
+    site.cycle(361)
+    assert not notified(site)
+    site.change(C, reason="Priority")
+    site.cycle(362)
+    assert notified(site)
+
+
 def test_where_there_are_no_limits_and_it_asks_for_nodes_alone_no_word_is_awaited() -> None:
     for licences, at_once in (("", True), ("matlab", False)):
         site = LateSite(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
         site.nodes.pop("k")
         site.enforces_limits = False
-        site.change(C, eligible_time=NOW - 50, licenses=licences)
+        site.jobs[JobId(C)] = replace(site.jobs[JobId(C)], eligible_time=NOW - 50, licenses=licences)
         site.obeys(*site.cycle(0))
         assert site.memory.changes_of(Field.HOLD).keys() == {C}
         site.obeys(*site.cycle(360))

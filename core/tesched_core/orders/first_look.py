@@ -181,13 +181,13 @@ def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...]
 def awaits_look(order: Order, context: CycleContext) -> bool:
     """Check whether the victims of a BE job's turn are not notified yet: Slurm has not said that it lacks resources.
 
-    One that moves to other nodes counts against no limit that it does not count against already. One that asks for
-    shards might start beside its victims, on a GPU that it is not to share with them.
+    Of one that runs, and moves to other nodes, no word is awaited: it is within its limits. One that asks for shards
+    might start beside its victims, on a GPU that it is not to share with them.
     """
     job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or context.snapshot.job_class(job.job_id) is not JobClass.BE:
         return False
-    if not order.victims or any(one.job_id == job.job_id or was_asked(one) for one in order.victims):
+    if not order.victims or any(map(was_asked, order.victims)):
         return False
     if dict(demand_per_node(job.request).gres).get(SHARD):
         return False

@@ -41,7 +41,7 @@ LEAST_REST = 0.05
 _HELD = "it is planned by prices, and held so that it starts neither before its slot nor elsewhere"
 _LET_GO = "Slurm did not start it as planned; it waits like any other"
 _LEFT_ALONE = (
-    "its last order came to nothing (a limit, a dependency, or another word of Slurm's); until guard.retry_after_s is over "
+    "its last order came to nothing, as Slurm would not start it or did not in time; until guard.retry_after_s is over "
     "it waits like any other, and no nodes are reserved for it"
 )
 
