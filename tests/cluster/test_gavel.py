@@ -140,9 +140,7 @@ def test_a_waiting_job_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Pa
 
 
 @pytest.mark.gate
-def test_no_training_leaves_for_one_whose_hold_hides_that_it_lacks_a_licence(
-    tmp_path: Path, one_client: ClientChoice
-) -> None:
+def test_no_training_leaves_for_a_held_one_that_lacks_a_licence(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_types(Licenses="matlab:1")) as cluster:
         running = [training(cluster, f"be-{number}", "any") for number in range(2)]
         for job_id in running:
