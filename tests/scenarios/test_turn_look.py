@@ -115,11 +115,11 @@ def test_a_late_word_takes_nothing_of_the_orders_time() -> None:
     assert site.order(1).expires_at <= NOW + 440 + lasts_s, "from the notice on it runs"
 
 
-def test_what_slurm_said_at_its_submission_is_no_such_word() -> None:
+def test_what_slurm_said_at_its_submission_is_no_such_word_and_one_that_is_first_is_raised_for_it() -> None:
     site = in_its_turn(as_submitted=lambda job: replace(job, submit_time=NOW + 330))
     whole = replace(site.start.partitions["p"], oversubscribe="EXCLUSIVE")
     site.start = replace(site.start, partitions={"p": whole})
-    site.change(C, reason="Resources")
+    site.change(C, reason="Resources", priority=500)
     site.obeys(*site.cycle(361))
     assert not notified(site)
     assert ("setnice", C) in kinds(site), "its raise makes Slurm come to it"
