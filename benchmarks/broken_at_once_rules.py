@@ -27,8 +27,8 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "considered: one at the head is raised, too",
         "core/tesched_core/fields/priority.py",
-        "if order.waits and _is_said_since_submission(job, context):",
-        "if False:",
+        "if (order.waits or (in_round and order.victims)) and _is_said_since_submission(job, context):",
+        "if in_round and order.victims and _is_said_since_submission(job, context):",
     ),
     Mutation(
         "considered: limits are read of it",

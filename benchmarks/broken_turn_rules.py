@@ -7,7 +7,8 @@ from benchmarks.mutation import Mutation
 _OVERTAKEN = "core/tesched_core/orders/overtaken.py"
 _ADVANCE = "core/tesched_core/orders/advance.py"
 _JOBS, _PUT_OFF = "policies/tesched_policies/gavel/jobs.py", "policies/tesched_policies/put_off.py"
-_PDORS = "policies/tesched_policies/pdors/jobs.py"
+_PDORS, _PDORS_TURN = "policies/tesched_policies/pdors/jobs.py", "policies/tesched_policies/pdors/turn.py"
+_LOOK = "core/tesched_core/orders/first_look.py"
 _TURN = "policies/tesched_policies/gavel/turn.py"
 _STEP = "core/tesched_core/step.py"
 _BASIS, _STATE = (f"policies/tesched_policies/gavel/{name}.py" for name in ("basis", "state"))
@@ -72,6 +73,48 @@ TURN_MUTATIONS = (
         "core/tesched_core/orders/futility.py",
         "if victim.job_id != order.preemptor)\n    return order.ending is Ending.OVERTAKEN",
         ")\n    return order.ending is Ending.OVERTAKEN",
+    ),
+    Mutation(
+        "turn: at a limit it is tried later",
+        "core/tesched_core/orders/futility.py",
+        " or _is_blocked_turn(order, context):",
+        ":",
+    ),
+    Mutation(
+        "turn: pdors plans none that is left alone", _PDORS, "seen.pending and not left_alone and", "seen.pending and"
+    ),
+    Mutation("turn: nor keeps it nodes", _PDORS_TURN, "or plan.started or member.left_alone:", "or plan.started:"),
+    Mutation(
+        "turn: no victim before Slurm's word",
+        _ADVANCE,
+        "if is_early(victim, job, order, context) or awaits_look(order, context):",
+        "if is_early(victim, job, order, context):",
+    ),
+    Mutation("turn: Slurm's word has its time", _ADVANCE, "return with_time_to_leave(order, context)", "return order"),
+    Mutation("turn: nor after a notice", _LOOK, "or any(map(was_asked, order.victims)):", ":"),
+    Mutation(
+        "turn: of one with shards none is awaited",
+        _LOOK,
+        "if dict(demand_per_node(job.request).gres).get(SHARD):",
+        "if False:",
+    ),
+    Mutation(
+        "turn: nor without limits", _LOOK, "return is_unclear or not waits_for_resources_alone(", "return True or ("
+    ),
+    Mutation(
+        "turn: another reason is a word",
+        _LOOK,
+        'is_unclear = has_reason(job.reason) and job.reason != "Priority"',
+        "is_unclear = False",
+    ),
+    Mutation(
+        "turn: the word comes in time", _LOOK, "return context.now > order.created_at + LOOK_WITHIN_S", "return False"
+    ),
+    Mutation(
+        "turn: what was said at its submission",
+        "core/tesched_core/fields/priority.py",
+        "if (order.waits or (in_round and order.victims)) and",
+        "if order.waits and",
     ),
     Mutation("turn: shards of its GPU", _OVERTAKEN, "columns[devices] = True", "pass"),
     Mutation("turn: of what only completes there", _OVERTAKEN, "if any(one.completing for one in there):", "if False:"),

@@ -29,6 +29,7 @@ _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/
 _LONG = "tests/unit/cli/test_long_numbers.py"
 _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
 _PLANS = "tests/integration/test_db_plans.py"
+_TURN = "tests/scenarios/test_turn_look.py"
 _ADVISED = "tests/integration/test_cli_advise.py"
 _FORGOTTEN = "tests/integration/test_cli_forgotten.py"
 #: by a file's name: the tests that are run first, since they are about it
@@ -91,6 +92,7 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        _TURN,
         "tests/scenarios/test_no_te_job_any_more.py",
         "tests/scenarios/test_leave_together.py",
         "tests/scenarios/test_useful_run.py",
@@ -395,11 +397,15 @@ NEAR = {
         "tests/scenarios/test_whole_node_partition.py",
     ),
     "first_look": (
+        _TURN,
+        "tests/scenarios/test_gavel_sharing.py",
+        "tests/scenarios/test_gavel_rounds.py",
         "tests/scenarios/test_first_look.py",
         "tests/scenarios/test_lost_nodes.py",
         "tests/scenarios/test_said_at_submission.py",
     ),
     "futility": (
+        "tests/scenarios/test_rounds_let_go.py",
         "tests/scenarios/test_overtaken.py",
         "tests/scenarios/test_grown.py",
         "tests/scenarios/test_came_back.py",
@@ -422,6 +428,8 @@ NEAR = {
     ),
     "basis": ("tests/scenarios/test_gavel_basis.py",),
     "state": ("tests/scenarios/test_gavel_basis.py", "tests/scenarios/test_shares.py"),
+        "tests/scenarios/test_pdors_plans.py",
+    ),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py", "tests/scenarios/test_own_user.py"),
@@ -649,6 +657,7 @@ NEAR = {
     ),
     "throttle": (_LEFT, "tests/scenarios/test_shares.py"),
     "priority": (
+        _TURN,
         _AGAIN,
         "tests/scenarios/test_said_at_submission.py",
         "tests/scenarios/test_two_raises.py",

@@ -30,10 +30,11 @@ light,k80,0.5,light
 """
 
 
-def two_types() -> ClusterDefinition:
-    """Return two nodes of one GPU, of different types."""
+def two_types(**settings: str) -> ClusterDefinition:
+    """Return two nodes of one GPU, of different types; these lines are in slurm.conf besides."""
     return ClusterDefinition(
-        groups=tuple(NodeGroup(prefix=f"{kind}-", count=1, gres={f"gpu:{kind}": 1}) for kind in ("v100", "k80"))
+        groups=tuple(NodeGroup(prefix=f"{kind}-", count=1, gres={f"gpu:{kind}": 1}) for kind in ("v100", "k80")),
+        settings=settings,
     )
 
 
@@ -57,13 +58,22 @@ def restart_of(cluster: LocalCluster, job_id: int) -> Event | None:
 
 
 @contextmanager
-def gavel(cluster: LocalCluster, folder: Path, client: ClientChoice, *, policy: str = "las") -> Iterator[Daemon]:
-    """Run a daemon that goes in rounds of 4 s and knows the speeds."""
+def gavel(
+    cluster: LocalCluster,
+    folder: Path,
+    client: ClientChoice,
+    *,
+    policy: str = "las",
+    round_s: float = 4.0,
+    guard: str = "",
+) -> Iterator[Daemon]:
+    """Run a daemon that goes in rounds and knows the speeds."""
     drop_in = folder / "conf.d" / "gavel.toml"
     drop_in.parent.mkdir()
     drop_in.write_text(
-        f'[policy]\nbe = "gavel"\n[policy.gavel]\nallocator = "{policy}"\nround_s = 4.0\ntypes = ["v100", "k80"]\n'
-        "[guard]\nmax_slowdown = 1e6\n"
+        f'[policy]\nbe = "gavel"\n[policy.gavel]\nallocator = "{policy}"\nround_s = {round_s}\n'
+        'types = ["v100", "k80"]\n'
+        f"[guard]\nmax_slowdown = 1e6\n{guard}"
     )
     config = write_config(cluster, folder, client)
     table = folder / "speeds.csv"
@@ -127,6 +137,32 @@ def test_a_waiting_job_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Pa
             fields = cluster.job(job_id)
             assert (fields["Nice"], fields["Priority"] == "0") == ("0", False)
             assert fields["JobState"] == "RUNNING" or fields["ReqNodeList"] == "(null)"
+
+
+@pytest.mark.gate
+def test_no_training_leaves_for_a_held_one_that_lacks_a_licence(tmp_path: Path, one_client: ClientChoice) -> None:
+    with LocalCluster(two_types(Licenses="matlab:1")) as cluster:
+        running = [training(cluster, f"be-{number}", "any") for number in range(2)]
+        for job_id in running:
+            cluster.wait_state(job_id, "RUNNING")
+        late = training(cluster, "be-late", "any", "--licenses=matlab:1")
+        # Long rounds: the licence is gone before the turn comes.
+        with gavel(cluster, tmp_path, one_client, round_s=20.0, guard="retry_after_s = 5\n") as daemon:
+            cluster.wait_for(lambda: cluster.job(late)["Priority"] == "0", "it to be held")
+            with frozen(daemon):
+                taker = cluster.sbatch("--licenses=matlab:1", wrap="exec sleep 1000")
+                cluster.wait_state(taker, "RUNNING")
+
+            def endings() -> list[str | None]:
+                return [story["order"]["ending"] for story in daemon.json("orders")["orders"]]
+
+            cluster.wait_for(lambda: "blocked" in endings(), "Slurm to say what it waits for")
+            assert [cluster.job(job_id)["Restarts"] for job_id in running] == ["0", "0"]
+            assert daemon.json("status")["tally"]["futile"] == 0
+            # With the licence it waits for a GPU alone: one of the others leaves, once Slurm says so.
+            cluster.run("scancel", str(taker))
+            cluster.wait_state(late, "RUNNING")
+            assert sorted(cluster.job(job_id)["Restarts"] for job_id in running) == ["0", "1"]
 
 
 def test_a_trial_comes_before_the_rounds(tmp_path: Path, one_client: ClientChoice) -> None:

@@ -64,7 +64,8 @@ def test_gpus_that_no_managed_job_may_have_are_not_divided(
     site = Site(on(A, "v"), queued(C), partitions=partitions, reservations=reservations)
     site.obeys(*site.cycle(0))
     assert kinds(site) == [("hold", C)]
-    site.cycle(360)
+    site.obeys(*site.cycle(360))
+    site.cycle(361)
     assert ("notify", A) in kinds(site), "the next round is C's"
 
 

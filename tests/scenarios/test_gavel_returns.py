@@ -84,6 +84,7 @@ def test_one_without_a_turn_is_held_before_slurm_may_start_it_again() -> None:
     site.nodes.pop("k")
     site.obeys(*site.cycle(0))
     site.obeys(*site.cycle(360))
+    site.obeys(*site.cycle(361))
     assert noticed(site) == [A]
     put_back(site, A, 362)
     site.change(A, reason="NonZeroExitCode")

@@ -137,6 +137,7 @@ def test_its_next_turn_waits_where_others_have_left_for_it() -> None:
     site.nodes.pop("k")
     site.obeys(*site.cycle(0))
     site.obeys(*site.cycle(360))
+    site.obeys(*site.cycle(361))
     put_back(site, A, 365)
     site.obeys(*site.cycle(366))
     came(site, ON_V, at_s=367)

@@ -17,6 +17,7 @@ from tesched_core.orders.undo import changed_still, undo
 
 from tests.builders import NOW, Extra, nodes_set, share, waiting
 from tests.scenarios.pdors_site import LIMITS, TRIAL, A, B, C, Site, filler, wide
+from tests.scenarios.said_late import SaysLate
 
 
 def kinds(site: Site) -> list[tuple[str, int]]:
@@ -299,3 +300,33 @@ def test_without_a_node_nothing_is_done() -> None:
     site = Site(wide(A))
     site.nodes.clear()
     assert site.cycle(0) == ()
+
+
+class LimitedSite(SaysLate, Site):
+    """The two racks, where some users are at a limit."""
+
+
+def test_a_job_at_a_limit_has_no_order_after_order() -> None:
+    site = LimitedSite(wide(A))
+    site.limited = (A,)
+    (order,) = site.polls(0, 60)
+    assert order.ending is Ending.BLOCKED
+    assert not site.jobs[JobId(A)].held
+    assert site.jobs[JobId(A)].request.required_nodes == ()
+    assert site.cycle(60) == ()
+    assert "no nodes are reserved for it" in said(site, A)
+    site.limited = ()
+    site.passes()
+    assert len(site.polls(60, int(LIMITS.retry_after_s))) == 0
+    (order,) = site.polls(int(LIMITS.retry_after_s), int(LIMITS.retry_after_s) + 10)
+    assert order.ending is None, "it is tried again"
+
+
+def test_jobs_at_a_limit_keep_no_nodes_from_another_job() -> None:
+    at_a_limit = range(10, 16)
+    site = LimitedSite(*map(wide, at_a_limit), wide(20), filler(7, "b1", "b2"), run_times={7: 600})
+    site.limited = at_a_limit
+    orders = [int(order.preemptor) for order in site.polls(0, 60)]
+    assert 20 in orders
+    assert len(orders) == len(set(orders)), "each job has one order at most"
+    assert site.jobs[JobId(20)].request.required_nodes == ("a1", "a2")

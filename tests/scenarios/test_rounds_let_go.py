@@ -13,6 +13,7 @@ from tesched_core.fields.hold import MOST_HELD
 from tesched_core.model.actions import Action, FailureKind, OrderId, SetField, Status, kind_of, sets
 from tesched_core.model.change import Change
 from tesched_core.model.field import Field, Nodes
+from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.undo import undo
@@ -24,6 +25,7 @@ from tests.builders import NOW, node, nodes_set, running, share, waiting
 from tests.scenarios import pdors_site
 from tests.scenarios import test_gavel_rounds as gavel
 from tests.scenarios.driver import Driver
+from tests.scenarios.said_late import SaysLate
 from tests.scenarios.test_binding import bound
 
 A, B, C = 1, 2, 3
@@ -115,6 +117,22 @@ def test_a_job_that_slurm_does_not_start_in_its_turn_is_left_to_slurm_for_a_whil
         job = site.jobs[JobId(C)]
         free += not job.request.required_nodes and not job.held
     assert free * 30 >= site.limits.retry_after_s
+
+
+class LimitedSite(SaysLate, gavel.Site):
+    """The two nodes, where some users are at a limit."""
+
+
+def test_a_job_at_a_limit_has_no_order_after_order_for_a_free_gpu() -> None:
+    site = LimitedSite(gavel.queued(C), speeds={C: {"v100": 4, "k80": 4}})
+    # Behind a job that gavel has no part in Slurm says Priority of C, unless C is raised.
+    site.submits(waiting(B, cpus=64), like=C)
+    site.limited = (C,)
+    (order,) = site.polls(0, 60)
+    assert (order.preemptor, order.ending) == (C, Ending.BLOCKED)
+    assert not site.jobs[JobId(C)].held
+    assert site.jobs[JobId(C)].request.required_nodes == ()
+    assert site.cycle(60) == ()
 
 
 def test_a_node_that_slurmctld_does_not_list_ends_no_poll() -> None:

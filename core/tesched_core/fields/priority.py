@@ -46,7 +46,8 @@ def want_of(order: Order, context: CycleContext) -> Want[int] | None:
     if job is None or not job.pending or job.held:
         return None
     needed = needed_priority(job, order.victims, context)
-    if order.waits and _is_said_since_submission(job, context):
+    in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
+    if (order.waits or (in_round and order.victims)) and _is_said_since_submission(job, context):
         needed = max(needed, job.priority + 1)  # so that what Slurm says is of its next pass
     if needed <= job.priority or job.nice <= MIN_NICE:
         return None
@@ -57,7 +58,6 @@ def want_of(order: Order, context: CycleContext) -> Want[int] | None:
         order_id=order.order_id,
     )
     # Another one is first by itself, or its victims leave already (`orders/refused_changes.py`).
-    in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
     return Want(job_id=job.job_id, value=needed, why=why, by=By.PREEMPTOR, insists=in_round)
 
 

@@ -44,7 +44,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.changed_request import changed
 from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice, held_for_good, may_go, to_end
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
-from tesched_core.orders.first_look import look_is_overdue
+from tesched_core.orders.first_look import awaits_look, look_is_overdue, with_time_to_leave
 from tesched_core.orders.futility import came_to_nothing, drop_ended_waits, was_asked
 from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.in_time import why_not_in_time
@@ -161,6 +161,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.OVERTAKEN, why
     elif why := why_overruled(order, job, context):
         ending, text = Ending.OVERRULED, f"job {job.label} is not first in its queue: {why}"
+    elif awaits_look(order, context) and not look_is_overdue(order, job, context):
+        return with_time_to_leave(order, context)
     elif _soon_over(order, context) and (context.is_awaited(order) or awaits_others(order, context)):
         # One that moves is a victim of its own, and may not start right after its end.
         delay_s = context.snapshot.settings.requeue_delay_s if _moves(order) else 0
@@ -377,7 +379,8 @@ def _cannot_return(victim: Victim, job: Job, snapshot: Snapshot) -> bool:
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
     """Return the victim after its notice was ordered; without a grace period, after its requeue or its suspension.
 
-    One that would leave before the others of its order is notified later (`orders/leave_together.py`).
+    One that would leave before the others of its order is notified later (`orders/leave_together.py`), and so are those
+    of a turn of which Slurm has not said that it waits for resources (`orders/first_look.py`).
     """
     preemptor = context.snapshot.jobs.get(order.preemptor)
     if preemptor is not None and context.snapshot.job_class(order.preemptor) is JobClass.TE:
@@ -385,7 +388,7 @@ def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -
     victim = to_end(victim, job)
     if victim.by_suspending:
         return SUSPEND_LEVER.suspend(victim, order, context)
-    if is_early(victim, job, order, context):
+    if is_early(victim, job, order, context) or awaits_look(order, context):
         return victim
     if is_quick(victim):
         code = ReasonCode.NO_GRACE if victim.notice_signal else ReasonCode.NO_SIGNAL

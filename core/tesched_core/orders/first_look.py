@@ -12,6 +12,11 @@ notified, and the job is tried again later.
 Of two such jobs in one partition Slurm comes to the second when the first is bound to its nodes, or has
 started.
 
+The turn of a BE job is another matter: it is bound to its nodes and, where tesched holds it, hidden by that hold is
+what else it waits for (Slurm says JobHeldAdmin). So its order is opened, it is released and raised, and its victims are
+notified once Slurm says that it lacks resources (`awaits_look`): it starts on its own nodes alone meanwhile. If Slurm
+says a limit, or nothing within `LOOK_WITHIN_S`, its victims go on, and it is left to Slurm for guard.retry_after_s.
+
 With guard.await_first_look = "auto" that is not awaited for a job that can wait for nothing but resources, so that
 Slurm's word is not needed (`waits_for_resources_alone`). With false the site says so of each job that requests nodes
 alone, and with true it is awaited in any case.
@@ -27,13 +32,18 @@ from tesched_core.fields.slurms_word import LOOK_WITHIN_S, considered_at_the_hea
 from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, asks_for_nodes_alone, has_reason
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
+from tesched_core.model.column_layout import SHARD
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState
+from tesched_core.model.request import demand_per_node
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.futility import was_asked
+from tesched_core.orders.in_time import lasts_s
+from tesched_core.orders.overtaken import is_held_by_us
 from tesched_core.placement.by_sums import may_start_by_sums
 from tesched_core.placement.can_return import takes
 from tesched_core.placement.jobs_there import JobsThere
@@ -168,8 +178,36 @@ def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...]
     ), pending
 
 
+def awaits_look(order: Order, context: CycleContext) -> bool:
+    """Check whether the victims of a BE job's turn are not notified yet: Slurm has not said that it lacks resources.
+
+    Of one that runs, and moves to other nodes, no word is awaited: it is within its limits. One that asks for shards
+    might start beside its victims, on a GPU that it is not to share with them.
+    """
+    job = context.snapshot.jobs.get(order.preemptor)
+    if job is None or not job.pending or context.snapshot.job_class(job.job_id) is not JobClass.BE:
+        return False
+    if not order.victims or any(map(was_asked, order.victims)):
+        return False
+    if dict(demand_per_node(job.request).gres).get(SHARD):
+        return False
+    if considered_at_the_head(job, context.snapshot, context.changes_of(Field.NICE).get(job.job_id)):
+        return False
+    if is_held_by_us(job, context):
+        job = replace(job, priority=1, reason="")
+    is_unclear = has_reason(job.reason) and job.reason != "Priority"
+    return is_unclear or not waits_for_resources_alone(job, context.snapshot, context.limits)
+
+
+def with_time_to_leave(order: Order, context: CycleContext) -> Order:
+    """Return the order, of which no victim has had its notice, with all of its time from now on."""
+    return replace(order, expires_at=context.now + lasts_s(order.preemptor, order.victims, context))
+
+
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
     """Check whether Slurm should long have considered the order's job at the head of its queue."""
+    if awaits_look(order, context):
+        return context.now > order.created_at + LOOK_WITHIN_S
     if not order.waits or order.waits_until is None:
         return False
     overdue = context.now > order.waits_until + LOOK_WITHIN_S

@@ -13,7 +13,9 @@ The same plan, tried again, will most likely end the same way. So
 Of a job array the array counts, not each task, and it is forgotten when a task starts. But a task that came back from
 its start counts for itself, by the id of its own record: that is no word on the tasks that have not started.
 
-An order that notified no victim costs no job anything: its TE job is tried again after guard.retry_after_s.
+An order that notified no victim costs no job anything: its TE job is tried again after guard.retry_after_s. So is a BE
+job that Slurm kept at a limit in its turn: put back, it has no reason until Slurm's next pass, and would have another
+order at once, and again, on nodes that are kept for it from others.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Ending, Order, Victim, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 
 if TYPE_CHECKING:
     from tesched_core.context import CycleContext
@@ -116,7 +118,7 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
         # first time, other nodes are tried at once.
         if left or count > 1 or order.ending not in {Ending.NODE_GONE, Ending.CHANGED}:
             context.draft.update(family, retry_at=context.now + wait_s(count, context.limits))
-    elif order.ending in _TRIED_LATER:
+    elif order.ending in _TRIED_LATER or _is_blocked_turn(order, context):
         context.draft.update(family, retry_at=context.now + context.limits.retry_after_s)
 
 
@@ -129,6 +131,11 @@ def _overtaken_dearly(order: Order) -> bool:
     """Check whether others have taken what further jobs had left for. One that alone was to move gets other nodes."""
     others = (victim for victim in order.victims if victim.job_id != order.preemptor)
     return order.ending is Ending.OVERTAKEN and any(was_asked(victim) for victim in others)
+
+
+def _is_blocked_turn(order: Order, context: CycleContext) -> bool:
+    """Check whether a BE job did not start in its turn for a limit or the like. Of a TE job Slurm's word is awaited."""
+    return order.ending is Ending.BLOCKED and context.snapshot.job_class(order.preemptor) is JobClass.BE
 
 
 def _was_declined(order: Order, context: CycleContext) -> bool:

@@ -1,14 +1,27 @@
-"""Whether the job of an order would still start in time on its nodes, once the victims that are yet to leave have left.
+"""Time of an order: how long it lasts, and whether its job would still start in time once its victims have left.
 
-Only while a victim may yet be let go: a reservation may have been made since the order was, or the order has waited.
+The latter only while a victim may yet be let go: a reservation may have been made since the order was, or the order has
+waited.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tesched_core.context import CycleContext
 from tesched_core.model.cluster import Job
-from tesched_core.model.order import Order, VictimState
+from tesched_core.model.order import Order, Victim, VictimState
+from tesched_core.model.resources import JobId
 from tesched_core.placement.latest_start import leaves_within_s, why_too_late
+
+
+def lasts_s(preemptor: JobId, victims: Iterable[Victim], context: CycleContext) -> float:
+    """Seconds within which the preemptor must have started, from the notices to its victims on."""
+    settings, longest, moves_s = context.snapshot.settings, 0.0, 0.0
+    for victim in victims:
+        longest = max(longest, victim.grace_period_s)
+        moves_s = settings.requeue_delay_s if victim.job_id == preemptor else moves_s
+    return longest + settings.kill_wait_s + context.limits.order_timeout_s + moves_s
 
 
 def why_not_in_time(order: Order, job: Job, context: CycleContext) -> str:

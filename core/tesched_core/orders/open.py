@@ -15,6 +15,7 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.size import size_of
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.advance import give_notice
+from tesched_core.orders.in_time import lasts_s
 from tesched_core.orders.refused_changes import say_what_is_missing
 from tesched_core.orders.started import newest_task
 from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan
@@ -37,17 +38,13 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     victims = tuple(replace(victim_of(one, snapshot, memory), purpose=purpose) for one in chosen)
     if isinstance(plan, MakeRoom) and plan.by_suspending:
         victims = tuple(replace(victim, by_suspending=True, grace_period_s=0.0) for victim in victims)
-    longest = max((victim.grace_period_s for victim in victims), default=0.0)
     job = snapshot.jobs[plan.preemptor]
-    lasts_s = longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
-    if any(victim.job_id == plan.preemptor for victim in victims):
-        lasts_s += snapshot.settings.requeue_delay_s
     order = Order(
         order_id=order_id,
         preemptor=plan.preemptor,
         state=OrderState.OPEN,
         created_at=before.created_at if before else context.now,
-        expires_at=(context.now if waits_until is None else waits_until) + lasts_s,
+        expires_at=(context.now if waits_until is None else waits_until) + lasts_s(plan.preemptor, victims, context),
         nodes=nodes,
         victims=victims,
         waits_until=waits_until,

@@ -37,6 +37,8 @@ class PdOrsJob:
     since: UnixSeconds
     #: it waits, and Slurm would start it if resources were free and it were not held
     waits: bool
+    #: its last order came to nothing: it waits as any other job, without a plan of its own, until it is tried again
+    left_alone: bool
     #: tesched holds it
     held: bool
     #: an order is about to start it
@@ -60,8 +62,9 @@ def _members(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -
         if snapshot.job_class(job_id) is not JobClass.BE or seen.finished or not seen.batch:
             continue
         job = _own(seen, view)
-        waits = seen.pending and _would_start(seen, view)
-        if not (waits or seen.on_nodes) or job.array_job_id is not None or job.het_job_id is not None:
+        left_alone = seen.pending and memory.job(job_id).retry_at is not None
+        waits = seen.pending and not left_alone and _would_start(seen, view)
+        if not (waits or left_alone or seen.on_nodes) or job.array_job_id is not None or job.het_job_id is not None:
             continue
         if seen.left_to_slurm or job.request.required_nodes or (seen.pending and protected(seen, view.limits)):
             continue
@@ -82,6 +85,7 @@ def _members(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -
             training=training_of(job, traits, workloads.get(traits.workload), share.astype(np.float64), slot_s),
             since=past.submitted_at if past else job.submit_time,
             waits=waits,
+            left_alone=left_alone,
             held=view.held_by_us(seen),
             served=order is not None and order.state is OrderState.OPEN,
             settling=memory.is_bound(job_id) or (order is not None and order.ended_at is None),

@@ -40,6 +40,10 @@ ALWAYS_TRIED = 30
 LEAST_REST = 0.05
 _HELD = "it is planned by prices, and held so that it starts neither before its slot nor elsewhere"
 _LET_GO = "Slurm did not start it as planned; it waits like any other"
+_LEFT_ALONE = (
+    "its last order came to nothing, as Slurm would not start it or did not in time; until guard.retry_after_s is over "
+    "it waits like any other, and no nodes are reserved for it"
+)
 
 
 @dataclass(kw_only=True)
@@ -85,6 +89,8 @@ class PdOrsTurn:
                 if plan is None or not plan.started or plan.restarts != member.job.restarts:
                     self.plans[job_id] = self._begun(member, plan)
             elif plan is not None and plan.started:
+                if member.left_alone:
+                    continue  # it is planned anew, with what is left of its work, when it is tried again
                 self.again[job_id] = self._left(member, plan)
                 del self.plans[job_id]
             elif plan is not None and not plan.dropped:
@@ -140,7 +146,9 @@ class PdOrsTurn:
                 self._promise_to_order(order.preemptor, order.nodes)
         for job_id, plan in self.plans.items():
             member = self.members.get(job_id)
-            if member is not None and not plan.started and (plan.promised or member.served):
+            if member is None or plan.started or member.left_alone:
+                continue
+            if plan.promised or member.served:
                 self._keep(member, plan)
         models = [member.training.model for member in self.members.values()]
         if models:
@@ -252,7 +260,7 @@ class PdOrsTurn:
         member = self.members.get(job_id)
         if member is None or not member.waits or plan.started or plan.dropped:
             return False
-        if member.served or member.settling or self.view.memory.job(job_id).retry_at is not None:
+        if member.served or member.settling:
             return False
         # Slurm starts no job right after its requeue, and shows the time of that as its submission.
         ago_s = self.view.now - member.job.submit_time
@@ -334,7 +342,9 @@ class PdOrsTurn:
 
     def _why(self) -> Iterator[tuple[JobId, str]]:
         """Yield for each job what was planned; the same words as long as the plan stays."""
-        for job_id in self.members:
+        for job_id, member in self.members.items():
             plan = self.plans.get(job_id)
-            text = told(plan) if plan is not None else "it is not planned yet; there are many"
-            yield job_id, text
+            if member.left_alone and (plan is None or not plan.dropped):
+                yield job_id, _LEFT_ALONE
+            else:
+                yield job_id, told(plan) if plan is not None else "it is not planned yet; there are many"
