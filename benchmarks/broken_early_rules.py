@@ -40,7 +40,7 @@ EARLY_MUTATIONS = (
     Mutation("early: the doctor says it of long polls", _DOCTOR, "if takes_s <= FROM_S:", "if takes_s < 0:"),
     Mutation("early: by the client in use", _DOCTOR, 'not cycles[0].client.startswith("pyslurm")', "True"),
     Mutation("early: so does status", _EARLY, "if self._poll_s <= FROM_S:", "if False:"),
-    Mutation("early: as the daemon goes by them", _LOOP, ", self._early.hindered(self)", ""),
+    Mutation("early: as the daemon goes by them", _LOOP, ", self._early.hindered(self, seen)", ""),
     Mutation("early: by default", "daemon/tesched_daemon/settings.py", "turn: bool = True", "turn: bool = False"),
     Mutation("early: where the site wants it", _EARLY, "and rules.pace.early_turn", "and True"),
     Mutation("early: not under limits on TE jobs", _EARLY, " or rules.limits.te.is_set)", ")"),

@@ -18,7 +18,7 @@ FILL_MUTATIONS = (
         "self.managed.may_have(capacity.available & (self.kinds.of_node != NOWHERE))",
         "capacity.available & (self.kinds.of_node != NOWHERE)",
     ),
-    Mutation("gavel: a turn without a place", _TURN, "        self._make_places()\n        length", "        length"),
+    Mutation("gavel: a turn without a place", _TURN, "        self._make_places()\n", ""),
     Mutation(
         "gavel: who does not leave keeps its turn",
         _TURN,

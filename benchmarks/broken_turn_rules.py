@@ -134,7 +134,12 @@ TURN_MUTATIONS = (
     Mutation("turn: pdors: put off by its user", _PDORS, "if is_put_off(job, view):", "if False:"),
     Mutation("turn: Slurm's clock is ahead", _PUT_OFF, "_CLOCKS_DIFFER_S = 10.0", "_CLOCKS_DIFFER_S = 4.0"),
     Mutation("turn: another type where others have come", _TURN, "        self._give_up_taken()\n", ""),
-    Mutation("turn: looked at when it may start", _TURN, "min([self.state.ends_at, *over])", "self.state.ends_at"),
+    Mutation(
+        "turn: looked at when it may start",
+        _TURN,
+        "min([self.state.due_at(self.parameters.round_s), *over])",
+        "self.state.due_at(self.parameters.round_s)",
+    ),
     Mutation("turn: bound late before all else", _STEP, "snapshot.taken_at - _STARTED_WITHIN_S", "snapshot.taken_at"),
     Mutation("turn: bound late, for so long", _STEP, "_STARTED_WITHIN_S = 10.0", "_STARTED_WITHIN_S = 100.0"),
     Mutation("turn: bound before all else", _STEP, "return 2 if soon else 3", "return 3"),

@@ -23,8 +23,7 @@ from tesched_db.engine import reader, writing
 from tesched_db.errors import store_errors
 from tesched_db.job_values import another_job
 from tesched_db.rows import CHUNK, Values, row_by_key, rows_of
-from tesched_db.tables import DaemonRow, JobRow, ProgressRow, ReportRow, ThroughputRow
-from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow
+from tesched_db.tables import JobRow, ProgressRow, ReportRow, ThroughputRow
 from tesched_db.upsert import upsert
 from tesched_db.user_text import storable
 

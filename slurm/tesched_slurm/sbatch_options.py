@@ -212,8 +212,9 @@ def without_quiet(words: Sequence[str]) -> tuple[str, ...]:
             word = word[:alone].replace("Q", "") + word[alone:]
             word = "" if word == "-" else word
         kept += [word] if word else []
-        kept += words[place + 1 : place + 2] if takes else ()
-        place += 2 if takes else 1
+        value = words[place + 1 : place + 2] if takes else ()
+        kept += value
+        place += 1 + len(value)
     return tuple(kept)
 
 

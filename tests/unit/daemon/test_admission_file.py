@@ -52,7 +52,7 @@ def test_it_says_until_when_which_jobs_may_start_and_which_may_be_te(file: Admis
     assert oct(file.path.stat().st_mode & 0o777) == "0o644"
 
 
-def test_whose_changes_are_left_alone_is_as_known_when_it_is_written(file: AdmissionFile) -> None:
+def test_changes_are_left_alone_of_the_users_known_when_it_is_written(file: AdmissionFile) -> None:
     known: set[int] = set()
     file.uids = lambda: known
     assert is_written(file, until=NOW + 100, most_s=61.0)
