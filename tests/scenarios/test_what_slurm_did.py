@@ -225,7 +225,7 @@ class TestWhatARoundDid:
         assert set(drive.memory.changes_of(Field.MARK)) == {gavel.A}
         for at_s in (360, 362, 364, 440):
             self.round(drive, at_s)
-            if at_s == 360:
+            if at_s == 362:
                 drive.change(gavel.A, submit_time=drive.snapshot(at_s).taken_at)
         assert drive.jobs[JobId(gavel.A)].restarts == 1, "its turn is over"
         assert by_job(drive.memory, "preemptions") == {}
@@ -236,7 +236,8 @@ class TestWhatARoundDid:
         drive = self.site()
         drive.limits = replace(drive.limits, max_preemptions_per_hour=1)
         self.round(drive, 0)
-        drive.says(Status.SENT, *drive.cycle(360))
+        self.round(drive, 360)
+        drive.says(Status.SENT, *drive.cycle(361))
         drive.completing(gavel.A, JobState.CANCELLED)
         drive.submits(running(LARGE, share("k", 32)), like=gavel.A)
         drive.nodes["k"] = node("k")
