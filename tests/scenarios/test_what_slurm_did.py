@@ -211,8 +211,7 @@ class TestWhatARoundDid:
         jobs = [gavel.on(gavel.A, "v"), gavel.queued(gavel.C), waiting(gavel.TRIAL, gavel.GPU)]
         drive = ordinary(gavel.Site(*jobs, speeds=speeds))
         drive.nodes.pop("k")
-        # One whose limits are not awaited leaves in the poll in which its mark is still there.
-        drive.limits = replace(drive.limits, lever=YieldBy.PLUGIN, await_first_look=False)
+        drive.limits = replace(drive.limits, lever=YieldBy.PLUGIN)
         return drive
 
     def round(self, drive: Driver, at_s: float) -> None:
@@ -226,7 +225,7 @@ class TestWhatARoundDid:
         assert set(drive.memory.changes_of(Field.MARK)) == {gavel.A}
         for at_s in (360, 362, 364, 440):
             self.round(drive, at_s)
-            if at_s == 360:
+            if at_s == 362:
                 drive.change(gavel.A, submit_time=drive.snapshot(at_s).taken_at)
         assert drive.jobs[JobId(gavel.A)].restarts == 1, "its turn is over"
         assert by_job(drive.memory, "preemptions") == {}
@@ -235,8 +234,10 @@ class TestWhatARoundDid:
 
     def test_one_that_leaves_for_a_turn_takes_no_other_ones_mark(self) -> None:
         drive = self.site()
-        drive.limits = replace(drive.limits, max_preemptions_per_hour=1)
+        # No limit is awaited of the one whose turn comes, so that the other leaves in the poll that begins the turn.
+        drive.limits = replace(drive.limits, max_preemptions_per_hour=1, await_first_look=False)
         self.round(drive, 0)
+        drive.change(gavel.C, eligible_time=drive.snapshot(0).taken_at)
         drive.says(Status.SENT, *drive.cycle(360))
         drive.completing(gavel.A, JobState.CANCELLED)
         drive.submits(running(LARGE, share("k", 32)), like=gavel.A)
