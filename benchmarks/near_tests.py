@@ -425,6 +425,7 @@ NEAR = {
         "tests/scenarios/test_gavel_reach.py",
         "tests/scenarios/test_gavel_rounds.py",
         "tests/scenarios/test_gavel_basis.py",
+        "tests/scenarios/test_gavel_returns.py",
         "tests/scenarios/test_pdors_plans.py",
     ),
     "basis": ("tests/scenarios/test_gavel_basis.py",),
