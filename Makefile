@@ -48,7 +48,7 @@ demo: setup  ## A real Slurm, the daemon beside it, trial-and-error jobs that st
 	@[ '$(DEMO)' = docker ] || { [ '$(DEMO)' = auto ] && docker info >/dev/null 2>&1; } || slurm_test_cluster/install-slurm.sh
 	@$(BIN)/python -m tesched_testcluster demo --on '$(DEMO)' $(if $(PICTURE),--picture '$(PICTURE)')
 
-test: install plugin  ## The gate, up to a quarter of an hour: all tests but those of tests/cluster that are not marked `gate`.
+test: install plugin  ## The gate, some half an hour on two cores: all tests but those of tests/cluster that are not marked `gate`.
 	@$(MAKE) --no-print-directory -C slurm_plugin test
 	$(TWO_PASSES) -m 'not slurm and not docker and not clients or gate'
 	@$(BIN)/python -m tests.full_run say
