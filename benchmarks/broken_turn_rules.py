@@ -135,6 +135,24 @@ TURN_MUTATIONS = (
     Mutation("turn: Slurm's clock is ahead", _PUT_OFF, "_CLOCKS_DIFFER_S = 10.0", "_CLOCKS_DIFFER_S = 4.0"),
     Mutation("turn: another type where others have come", _TURN, "        self._give_up_taken()\n", ""),
     Mutation(
+        "turn: another one's node is a word",
+        "core/tesched_core/orders/first_look.py",
+        "    if _stands_behind_another_turn(order, job, context):\n        return False\n",
+        "",
+    ),
+    Mutation(
+        "turn: a reservation's node is none",
+        "core/tesched_core/orders/first_look.py",
+        "[ _]UnavailableNodes:",
+        "",
+    ),
+    Mutation(
+        "turn: a node without another one's turn is none",
+        "core/tesched_core/orders/first_look.py",
+        "if preemptor is not None and preemptor.pending and not other.waits:",
+        "if True:",
+    ),
+    Mutation(
         "turn: looked at when it may start",
         _TURN,
         "min([self.state.due_at(self.parameters.round_s), *over])",

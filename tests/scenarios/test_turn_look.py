@@ -12,12 +12,12 @@ from dataclasses import replace
 import pytest
 from tesched_core.fields.slurms_word import LOOK_WITHIN_S
 from tesched_core.model.actions import kind_of
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, share
+from tests.builders import NOW, node, share
 from tests.scenarios.said_late import LIMIT, SaysLate
 from tests.scenarios.test_gavel_rounds import A, C, Site, kinds, on, queued
 
@@ -59,6 +59,52 @@ def test_no_victim_leaves_for_a_limit_that_the_hold_has_hidden(word: str, grace_
         assert not notified(site)
         assert not site.jobs[JobId(C)].held, "until it is tried again it is left to Slurm"
     assert site.jobs[JobId(C)].request.required_nodes == ()
+
+
+#: what Slurm says of the second of two jobs that are bound to one node and wait for it (22.05, tried)
+SECOND_THERE = "ReqNodeNotAvail,_UnavailableNodes:v"
+B, D = JobId(7), JobId(8)
+
+
+def two_turns() -> LateSite:
+    """Return a site at 361 s whose only node has two GPUs, where the turns of two held jobs have begun."""
+    speeds = {A: {"v100": 2}, B: {"v100": 2}, C: {"v100": 4}, D: {"v100": 4}}
+    site = LateSite(on(A, "v"), on(B, "v"), queued(C), queued(D), speeds=speeds)
+    site.nodes.pop("k")
+    site.nodes["v"] = node("v", gres={"gpu:v100": 2})
+    for at_s in (0, 360, 361):
+        site.obeys(*site.cycle(at_s))
+    assert [order.preemptor for order in site.memory.open_orders()] == [C, D]
+    return site
+
+
+def leave(site: LateSite) -> list[JobId]:
+    return sorted(one.job_id for one in site.decision.actions if kind_of(one) in {"notify", "requeue"})
+
+
+def test_of_two_turns_on_one_node_the_second_has_no_other_word_than_that_the_first_waits_there() -> None:
+    site = two_turns()
+    site.change(C, reason="Resources")
+    site.change(D, reason=SECOND_THERE)
+    site.cycle(362)
+    assert leave(site) == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [
+        (SECOND_THERE, "ended"),
+        ("ReqNodeNotAvail,_Reserved_for_maintenance", "waits"),
+        ("ReqNodeNotAvail,_May_be_reserved_for_other_job", "waits"),
+    ],
+)
+def test_that_a_node_is_not_available_is_no_such_word_for_any_other_reason(word: str, first: str) -> None:
+    site = two_turns()
+    if first == "ended":
+        site.change(C, state=JobState.CANCELLED)
+    site.change(D, reason=word)
+    site.cycle(362)
+    assert leave(site) == []
 
 
 def test_before_slurms_word_the_job_is_bound_and_may_start_on_its_own_nodes_alone() -> None:

@@ -24,6 +24,7 @@ alone, and with true it is awaited in any case.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -51,6 +52,8 @@ from tesched_core.placement.lost_nodes import gone_nodes
 from tesched_core.placement.reserved import beside_preemptors, fits_without_free
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
+#: as scontrol and squeue write it; of a reservation Slurm says another word behind the comma
+_NODE_OF_ANOTHER = re.compile(r"ReqNodeNotAvail,[ _]UnavailableNodes:")
 _TEXT = "it was put at the head of the queue; no victim is notified until Slurm has considered it there"
 
 
@@ -193,10 +196,30 @@ def awaits_look(order: Order, context: CycleContext) -> bool:
         return False
     if considered_at_the_head(job, context.snapshot, context.changes_of(Field.NICE).get(job.job_id)):
         return False
+    if _stands_behind_another_turn(order, job, context):
+        return False
     if is_held_by_us(job, context):
         job = replace(job, priority=1, reason="")
     is_unclear = has_reason(job.reason) and job.reason != "Priority"
     return is_unclear or not waits_for_resources_alone(job, context.snapshot, context.limits)
+
+
+def _stands_behind_another_turn(order: Order, job: Job, context: CycleContext) -> bool:
+    """Check whether Slurm says that nodes of the order's are not available, and another order's job waits for them.
+
+    A pass gives no further job to nodes that one ahead requires and waits for: of two jobs that are bound to one node
+    the second has this reason until the first has started (tried on 22.05). Limits and licences are checked before.
+    """
+    if _NODE_OF_ANOTHER.match(job.reason) is None:
+        return False
+    nodes = {*order.nodes}
+    for other in context.orders:
+        if other.order_id == order.order_id or other.state is not OrderState.OPEN or nodes.isdisjoint(other.nodes):
+            continue
+        preemptor = context.snapshot.jobs.get(other.preemptor)
+        if preemptor is not None and preemptor.pending and not other.waits:
+            return True
+    return False
 
 
 def with_time_to_leave(order: Order, context: CycleContext) -> Order:
