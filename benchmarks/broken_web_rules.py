@@ -29,6 +29,12 @@ WEB_MUTATIONS = (
         'where.host or "0.0.0.0", where.port',
         "where.host, where.port",
     ),
+    Mutation(
+        "report socket: what has come is read before a client is late",
+        "daemon/tesched_daemon/job_reports/socket.py",
+        "                self._hear(self._clients[descriptor])\n            self._send_away_who_is_late()\n",
+        "                self._send_away_who_is_late()\n                self._hear(self._clients[descriptor])\n",
+    ),
     Mutation("web: others may not read the token", _COMMAND, "if mode & 0o007:", "if False:"),
     Mutation("web: a page has the cycle of its event", _CONTENT, "return pulse is None or ", "return True or "),
     Mutation("web: runs that overlap have lanes", _DRAWING, "if until - slack <= start:", "if True:"),

@@ -199,3 +199,16 @@ def loop_of(cluster: Cluster, notebook: Notebook, mode: Mode = Mode.ENFORCE) -> 
         clock=lambda: 1000.0,
         stopwatch=lambda: 5000.0,
     )
+
+
+def reloaded(loop: Loop) -> None:
+    """Go on as after a reload of a configuration in which nothing has changed."""
+    loop.go_on_with(
+        actuator=loop.actuator,
+        policies=loop.policies,
+        limits=loop.limits,
+        classes=loop.classes,
+        mode=loop.mode,
+        pace=loop.pace,
+        telling=loop.telling,
+    )

@@ -20,7 +20,7 @@ from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.address import TcpAddress, address_of
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.munge import Munge, MungeError
-from tesched_daemon.job_reports.socket import MOST_CLIENTS, MOST_MESSAGE, listening
+from tesched_daemon.job_reports.socket import MOST_CLIENTS, MOST_MESSAGE, Server, bound_path, listening
 from tesched_report import reporter as reporter_module
 from tesched_report import sender as sender_module
 from tesched_report.reporter import Reporter
@@ -166,6 +166,18 @@ def test_a_silent_client_is_sent_away_and_is_in_no_ones_way(
             assert answer(late) == "refused: nothing whole came within 0 s\n"
 
 
+def test_a_message_that_came_in_time_is_taken_however_late_it_is_read(
+    munged: str, inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_socket, "DEADLINE_S", 0.0)
+    listener = bound_path(tmp_path / "s", 0o600)
+    with connected(str(tmp_path / "s")) as channel:
+        channel.sendall(message(munged, b"tesched-report 1 7\n" + report(5)))
+        with Server(listener, Munge(socket=munged), inbox).running():
+            assert answer(channel) == "ok\n"
+    assert list(inbox.waiting()) == [(ME, "7")]
+
+
 def test_a_client_that_goes_away_in_the_middle_harms_no_other(address: str, munged: str) -> None:
     for _ in range(20):
         with connected(address) as channel:
@@ -268,6 +280,7 @@ def test_one_users_flood_on_this_host_does_not_starve_another_user(
 ) -> None:
     # On a busy machine the flood has most of the CPUs.
     monkeypatch.setattr(sender_module, "_WAIT_S", HANG_S)
+    monkeypatch.setattr(report_socket, "DEADLINE_S", HANG_S)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         path = f"{folder}/s"

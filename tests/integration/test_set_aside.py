@@ -19,7 +19,6 @@ from tesched_core.ports import Barred, CycleReport, never_barred
 from tesched_core.step import step
 from tesched_daemon import loop as loop_module
 from tesched_daemon.bisection import Found
-from tesched_daemon.loop import Loop
 from tesched_daemon.set_aside import MOST_OF_A_USER, SetAside
 from tesched_daemon.settings import Mode
 from tesched_db import queries as read
@@ -29,7 +28,7 @@ from tesched_db.lease import LEASE
 from tesched_testcluster.harness.store_examples import Writer, decision, report
 from tesched_testcluster.harness.store_examples import job as example
 
-from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
+from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of, reloaded
 
 
 def waiting(job_id: int, user: str = "mallory", name: str = "bad") -> Job:
@@ -131,7 +130,7 @@ class TestDeciding:
             loop.turn()
         loop.turn()
         assert set(notebook.doubts) == {"9"}
-        _reload(loop)
+        reloaded(loop)
         loop.turn()
         assert notebook.doubts == {}
 
@@ -380,15 +379,3 @@ def test_an_action_that_raises_has_failed_and_the_others_are_taken() -> None:
     # They belong to the same order, and wait for the next turn.
     assert {outcome.status for outcome in others} == {Status.SKIPPED}
     assert notebook.concluded == list(turn.outcomes)
-
-
-def _reload(loop: Loop) -> None:
-    loop.go_on_with(
-        actuator=loop.actuator,
-        policies=loop.policies,
-        limits=loop.limits,
-        classes=loop.classes,
-        mode=loop.mode,
-        pace=loop.pace,
-        telling=loop.telling,
-    )

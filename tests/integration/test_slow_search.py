@@ -14,7 +14,7 @@ from tesched_core.ports import CycleReport
 from tesched_daemon.loop import Loop
 from tesched_daemon.set_aside import SEARCH_S
 
-from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Reported, loop_of
+from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Reported, loop_of, reloaded
 
 
 def waiting(job_id: int, name: str) -> Job:
@@ -112,18 +112,6 @@ class TestASlowSearch:
         first = list(notebook.tries)
         assert first[0] == 0
         notebook.tries.clear()
-        _reload(loop)
+        reloaded(loop)
         loop.turn()
         assert notebook.tries == first
-
-
-def _reload(loop: Loop) -> None:
-    loop.go_on_with(
-        actuator=loop.actuator,
-        policies=loop.policies,
-        limits=loop.limits,
-        classes=loop.classes,
-        mode=loop.mode,
-        pace=loop.pace,
-        telling=loop.telling,
-    )

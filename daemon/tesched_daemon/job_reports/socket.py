@@ -183,9 +183,10 @@ class Server:
             ready = {key.fd for key, _ in self._selector.select(0.0 if busy else 0.5 if self._clients else None)}
             if end in ready:
                 break
-            self._send_away_who_is_late()
+            # What has come counts before its time does: on a busy host this thread may be the one that is late.
             for descriptor in ready & self._clients.keys():
                 self._hear(self._clients[descriptor])
+            self._send_away_who_is_late()
             began = time.thread_time()
             # The clients that are there come first: their numbers must not be given to new ones meanwhile.
             if self._listener.fileno() in ready:
