@@ -7,7 +7,7 @@ from benchmarks.mutation import Mutation
 _FIELD = "core/tesched_core/fields/reconcile.py"
 _NICE, _BEFORE = "core/tesched_core/fields/nice.py", "slurm/tesched_slurm/right_before.py"
 _REST, _DEPENDS = "daemon/tesched_daemon/rest.py", "core/tesched_core/orders/requeue.py"
-_GUARD = "core/tesched_core/guard/admission.py"
+_GUARD, _HOLD = "core/tesched_core/guard/admission.py", "core/tesched_core/fields/hold.py"
 
 _RECORD = "            job = self.record(job_id, context)\n            if job is None"
 
@@ -210,10 +210,51 @@ FIELD_MUTATIONS = (
     Mutation(
         "before: a user's hold is not made an operator's",
         _BEFORE,
-        "        return not is_held_by_hook(job)\n",
-        "        return False\n",
+        "return not (is_held_by_hook(job) and job.reason == HELD_BY_ITS_USER)",
+        "return False",
     ),
-    Mutation("before: the hook's is", _BEFORE, "        return not is_held_by_hook(job)\n", "        return True\n"),
+    Mutation(
+        "before: the hook's is",
+        _BEFORE,
+        "return not (is_held_by_hook(job) and job.reason",
+        "return not (job.reason",
+    ),
+    Mutation(
+        "before: an operator's hold after the hook's is left",
+        _BEFORE,
+        "return not (is_held_by_hook(job) and job.reason == HELD_BY_ITS_USER)",
+        "return not is_held_by_hook(job)",
+    ),
+    Mutation(
+        "hold: one that was not sent is not believed when an operator's is seen",
+        _HOLD,
+        "one.at == one.since and certainly_failed(outcome)",
+        "False",
+    ),
+    Mutation(
+        "hold: a second one may find the first, which got no answer",
+        _HOLD,
+        "one.at == one.since and certainly_failed(outcome)",
+        "certainly_failed(outcome)",
+    ),
+    Mutation(
+        "hold: the hook's is in place where another one was not sent",
+        _HOLD,
+        "if one.before == HELD and not _is_as_wanted(outcome):",
+        "if False:",
+    ),
+    Mutation(
+        "hold: an operator's after the hook's is left",
+        _HOLD,
+        "if one.before == HELD and not _is_as_wanted(outcome):",
+        "if one.before == HELD:",
+    ),
+    Mutation(
+        "hold: where the mark stays an operator's is left",
+        _HOLD,
+        "if one.before == HELD and not _is_as_wanted(outcome):",
+        "if not _is_as_wanted(outcome):",
+    ),
     Mutation(
         "before: a user's hold is not ended", _BEFORE, "return job.reason == HELD_BY_ITS_USER and", "return False and"
     ),

@@ -128,6 +128,7 @@ NEAR = {
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": (
+        "tests/scenarios/test_held_meanwhile.py",
         _ENDED,
         "tests/scenarios/test_array_holds.py",
         "tests/scenarios/test_held_by_hook.py",

@@ -32,7 +32,8 @@ def _is_held_by_others(action: SetField, job: Job, commands: Commands) -> bool:
     if not job.held:
         return False
     if action.value is HoldState.HELD:
-        return not is_held_by_hook(job)
+        # The hook's is as a user's: one of an operator's came after it.
+        return not (is_held_by_hook(job) and job.reason == HELD_BY_ITS_USER)
     if action.value is HoldState.RELEASED:
         return job.reason == HELD_BY_ITS_USER and not is_held_by_hook(job)
     return action.field is Field.NICE and _nice_releases(commands)

@@ -30,6 +30,7 @@ WAITS = PLAIN._replace(state="PENDING", priority_long="100", reason="Resources")
 BY_ITS_USER = WAITS._replace(priority_long="0", reason="JobHeldUser")
 BY_AN_ADMIN = WAITS._replace(priority_long="0", reason="JobHeldAdmin")
 BY_THE_HOOK = BY_ITS_USER._replace(admin_comment=HOOK_MARK)
+BY_AN_ADMIN_AFTER_THE_HOOK = BY_AN_ADMIN._replace(admin_comment=HOOK_MARK)
 BY_ITS_USER_AFTER_A_RUN = BY_THE_HOOK._replace(restart_cnt="1")
 BASIC, MULTIFACTOR = "priority/basic", "priority/multifactor"
 
@@ -65,11 +66,13 @@ CASES = [
     (HOLD, BY_ITS_USER, False),
     (HOLD, BY_AN_ADMIN, False),
     (HOLD, BY_THE_HOOK, True),
+    (HOLD, BY_AN_ADMIN_AFTER_THE_HOOK, False),
     (HOLD, BY_ITS_USER_AFTER_A_RUN, False),
     (HOLD, WAITS, True),
     (RELEASE, BY_ITS_USER, False),
     (RELEASE, BY_AN_ADMIN, True),
     (RELEASE, BY_THE_HOOK, True),
+    (RELEASE, BY_AN_ADMIN_AFTER_THE_HOOK, True),
     (RELEASE, BY_ITS_USER_AFTER_A_RUN, False),
     (RAISE, BY_ITS_USER, False),
     (RAISE, BY_AN_ADMIN, False),
