@@ -268,20 +268,30 @@ FIELD_MUTATIONS = (
     Mutation(
         "before: a nice value does not end a hold",
         _BEFORE,
-        "action.field is Field.NICE and _nice_releases(commands)",
+        "action.field is Field.NICE and nice_releases.now()",
         "False",
     ),
-    Mutation("before: it is set where it ends none", _BEFORE, "Field.NICE and _nice_releases(commands)", "Field.NICE"),
+    Mutation("before: it is set where it ends none", _BEFORE, "Field.NICE and nice_releases.now()", "Field.NICE"),
     Mutation(
         "before: not where that is unknown",
         _BEFORE,
-        "return isinstance(config, Failure) or",
-        "return not isinstance(config, Failure) and",
+        "releases = isinstance(config, Failure) or",
+        "releases = not isinstance(config, Failure) and",
+    ),
+    Mutation("before: read once a turn", _BEFORE, "if self._known is None or self", "if True or self"),
+    Mutation(
+        "before: read anew in a later turn", _BEFORE, "self._known[0] > PRIORITY_TYPE_AGE_S", "self._known[0] < 0"
+    ),
+    Mutation(
+        "before: by pyslurm and the commands together",
+        "slurm/tesched_slurm/pyslurm_client.py",
+        ", nice_releases=nice)",
+        ")",
     ),
     Mutation(
         "before: by pyslurm, too",
         "slurm/tesched_slurm/pyslurm_client.py",
-        "return not_to_be_set(action, seen, self.commands) or self._set(action, seen)",
+        "return not_to_be_set(action, seen, nice) or self._set(action, seen)",
         "return self._set(action, seen)",
     ),
     Mutation("depends: a task that waits for that of its number", _DEPENDS, 'names.append(rf"', '_ = (rf"'),
@@ -312,4 +322,18 @@ FIELD_MUTATIONS = (
     Mutation("plans: no unknown node", _GUARD, "or not names <= known.keys()", ""),
     Mutation("plans: no victim of two plans", _GUARD, "if job_id in self._leaving or", "if"),
     Mutation("plans: none twice", _GUARD, "self._leaving or times > 1:", "self._leaving:"),
+    *(
+        Mutation(
+            f"suspended: {what} age on a suspended host, too",
+            f"slurm/tesched_slurm/{file}.py",
+            "stopwatch: Callable[[], float] = uptime_s",
+            "stopwatch: Callable[[], float] = time.monotonic",
+        )
+        for file, what in {
+            "resting_observer": "polls",
+            "scontrol_limits": "limits",
+            "sacctmgr_qos": "QOS",
+            "commands_observer": "settings",
+        }.items()
+    ),
 )

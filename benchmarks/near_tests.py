@@ -31,6 +31,7 @@ _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_
 _PLANS = "tests/integration/test_db_plans.py"
 _TURN = "tests/scenarios/test_turn_look.py"
 _ADVISED = "tests/integration/test_cli_advise.py"
+_SUSPENDED = "tests/unit/slurm/test_suspended_host.py"
 _FORGOTTEN = "tests/integration/test_cli_forgotten.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
@@ -85,7 +86,7 @@ NEAR = {
     "expectation": ("tests/integration/test_cli_expected.py",),
     **dict.fromkeys(("calibration", "groups"), ("tests/unit/predict/test_calibration.py",)),
     "history": ("tests/unit/predict/test_quantiles.py",),
-    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py", "tests/unit/slurm/test_standing.py"),
+    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py", "tests/unit/slurm/test_standing.py", _SUSPENDED),
     "snapshot": (
         _AGAIN,
         "tests/integration/test_run_time_source.py",
@@ -223,8 +224,8 @@ NEAR = {
         "tests/unit/core/placement/test_can_return.py",
     ),
     "clear_of_limits": ("tests/unit/slurm/test_clear_of_limits.py",),
-    "scontrol_limits": ("tests/unit/slurm/test_scontrol_limits.py",),
-    "sacctmgr_qos": ("tests/unit/slurm/test_sacctmgr_qos.py",),
+    "scontrol_limits": (_SUSPENDED, "tests/unit/slurm/test_scontrol_limits.py"),
+    "sacctmgr_qos": (_SUSPENDED, "tests/unit/slurm/test_sacctmgr_qos.py"),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),
     "pending_reason": ("tests/unit/core/intake/test_pending_reason.py", _HELD, _FEDERATED),
     "reconcile": (
@@ -501,7 +502,7 @@ NEAR = {
     "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
-    "resting_observer": ("tests/unit/slurm/test_resting_observer.py",),
+    "resting_observer": (_SUSPENDED, "tests/unit/slurm/test_resting_observer.py"),
     "early": (
         "tests/integration/test_early_turn.py",
         "tests/integration/test_early_turn_left.py",

@@ -4,7 +4,7 @@ A policy proposes `HoldJob` for a job at each poll for as long as the job is to 
 that no policy wants held any more is released; so is one whose order opens, since it can start on its own nodes alone
 then. A hold is believed when it is seen, and a job that its user holds is left to the user.
 
-An operator's hold looks like tesched's (JobHeldAdmin). So none is sent to a job that is held by now
+An operator's hold is shown as tesched's is (JobHeldAdmin). So none is sent to a job that is held by now
 (`slurm/right_before.py`), and one that was not sent, or that Slurm refused, is not believed when a hold is seen. What
 an operator holds in the moment between that query and the command, after a command that got no answer, or while
 tesched holds it already counts as tesched's: Slurm keeps no trace of it.
