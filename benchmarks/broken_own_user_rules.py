@@ -52,9 +52,9 @@ OWN_USER_MUTATIONS = (
     ),
     Mutation(
         "changed: a victim that a reload protects",
-        "core/tesched_core/orders/advance.py",
-        "if protected(job, context.limits):",
-        "if False:",
+        "core/tesched_core/orders/withheld.py",
+        "if protected(job, context.limits) or",
+        "if",
     ),
     Mutation(
         "useful: a run that is best effort by then",

@@ -93,6 +93,7 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        "tests/scenarios/test_victim_withheld.py",
         _TURN,
         "tests/scenarios/test_no_te_job_any_more.py",
         "tests/scenarios/test_leave_together.py",
@@ -502,6 +503,11 @@ NEAR = {
     "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
+    "withheld": (
+        "tests/scenarios/test_victim_withheld.py",
+        "tests/scenarios/test_leave_together.py",
+        _AWAITS,
+    ),
     "resting_observer": (_SUSPENDED, "tests/unit/slurm/test_resting_observer.py"),
     "early": (
         "tests/integration/test_early_turn.py",

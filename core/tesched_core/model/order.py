@@ -53,7 +53,8 @@ class Ending(StrEnum):
     NOT_LOOKED_AT = "not_looked_at"
     #: it asks for more than when the order was made, or for another partition
     GROWN = "grown"
-    #: its user has changed its request: it may not start on the order's nodes, or a victim need not leave for it
+    #: its user has changed its request: it may not start on the order's nodes, or a victim need not leave for it. Or a
+    #: victim stays, as the site protects it by now, and what the others free is too little
     CHANGED = "changed"
     #: a node on which resources were freed starts no jobs any more
     NODE_GONE = "node_gone"

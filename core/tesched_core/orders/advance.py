@@ -17,7 +17,6 @@ from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.left_held import LEFT_HELD_RULE
 from tesched_core.fields.of_orders import carry_out, place_victim, returning, settle, why_overruled
 from tesched_core.guard.budget import lately, paying
-from tesched_core.guard.eligibility import protected
 from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
@@ -60,9 +59,7 @@ from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes
 from tesched_core.orders.started import has_run_again, started_run
 from tesched_core.orders.suspend import SUSPEND_LEVER
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
-from tesched_core.placement.awaits_reservation import ReservationsAhead
-from tesched_core.placement.can_return import why_it_cannot_return
-from tesched_core.placement.latest_start import leaves_within_s
+from tesched_core.orders.withheld import why_short, why_withheld
 from tesched_core.placement.lost_nodes import gone_nodes, is_silent, may_come_back
 
 
@@ -102,6 +99,8 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
     if order.state is OrderState.OPEN and order.preemptor not in context.absent:
         if why := given_up(order, context):
             order = end_wait(order, Ending.CHANGE_REFUSED, why, context)
+        elif why := why_short(order, context):
+            order = end_wait(order, Ending.CHANGED, why, context)
         else:
             carry_out(order, context)
     victims = tuple(_advance_victim(victim, order, context) for victim in order.victims)
@@ -354,11 +353,8 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
     if job.completing or job.state is not JobState.RUNNING:
         return victim
     if victim.state is VictimState.PLANNED:
-        # It may have waited for minutes (`orders/leave_together.py`).
-        if not victim.by_suspending and (not job.requeueable or _cannot_return(victim, job, context.snapshot)):
-            return _spare(victim, order, context, "Slurm would not start it again by now; it goes on")
-        if protected(job, context.limits):
-            return _spare(victim, order, context, "the site protects it by now; it goes on")
+        if why := why_withheld(victim, job, context):
+            return _spare(victim, order, context, f"{why}; it goes on")
         return give_notice(victim, job, order, context)
     if victim.state is VictimState.NOTICED and victim.deadline is not None and context.now >= victim.deadline:
         return REQUEUE_LEVER.ask(victim, order, context, ReasonCode.GRACE_OVER)
@@ -369,11 +365,6 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
                 return _spare(victim, order, context)
             return REQUEUE_LEVER.ask(to_end(victim, job), order, context, ReasonCode.GRACE_OVER)
     return victim
-
-
-def _cannot_return(victim: Victim, job: Job, snapshot: Snapshot) -> bool:
-    leaves_s = leaves_within_s(victim, snapshot.settings.kill_wait_s)
-    return bool(why_it_cannot_return(job, snapshot) or ReservationsAhead.of(snapshot).awaited_by(job, leaves_s))
 
 
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
