@@ -157,7 +157,9 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
         "tests/scenarios/test_several_orders.py",
     ),
-    **dict.fromkeys(("own_waits", "open"), ("tests/unit/core/guard/test_own_waits.py",)),
+    **dict.fromkeys(
+        ("own_waits", "open"), ("tests/unit/core/guard/test_own_waits.py", "tests/scenarios/test_gavel_rounds.py")
+    ),
     **dict.fromkeys(("latest_start", "in_time"), (_COMING, _AWAITS)),
     "awaits_reservation": ("tests/unit/core/placement/test_awaits_reservation.py", _AWAITS),
     "admission": (

@@ -16,7 +16,7 @@ from tesched_core.model.snapshot import JobClass
 
 from tests.builders import node, running, share
 from tests.scenarios.driver import BE, Driver
-from tests.scenarios.test_leave_together import OTHER_HALF, QUICK, asked, state_of, two
+from tests.scenarios.test_leave_together import QUICK, asked, state_of, two
 
 MINE, THIRD = "of the chief", 5
 

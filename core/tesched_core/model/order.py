@@ -265,6 +265,8 @@ class Order:
     nodes: tuple[str, ...]
     #: empty if the resources were free and only the queue's order stood in the way
     victims: tuple[Victim, ...]
+    #: its preemptor was a TE job when it was made; else it is the turn of a BE job
+    made_for_te: bool = False
     #: until when it waits for resources to be released, before a victim is notified
     waits_until: UnixSeconds | None = None
     #: of a preemptor that is a job array: the newest task that it had started when the order was made, and from its

@@ -137,9 +137,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif (back := returned(order, job, context)) is not None and not _moves(order):
         order = of_run(order, back)
         ending, text = Ending.NO_RUN, f"job {back.label} has started and is back in the queue already"
-    elif (order.for_te or order.waits) and job.pending and context.snapshot.job_class(job.job_id) is not JobClass.TE:
+    elif _is_for_te(order) and job.pending and context.snapshot.job_class(job.job_id) is not JobClass.TE:
         # By its user's word, a change of its partition, or new rules. What it started now would be no TE job's run.
-        # No policy lets a BE job wait for what comes free.
         ending, text = Ending.CHANGED, f"job {job.label} is no TE job any more"
     elif grown := _grown(order, job, context):
         ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
@@ -201,6 +200,11 @@ def _grown(order: Order, job: Job, context: CycleContext) -> str:
 def _moves(order: Order) -> bool:
     """Check whether the preemptor is one of its own victims: it waits a while before it may start again."""
     return any(victim.job_id == order.preemptor for victim in order.victims)
+
+
+def _is_for_te(order: Order) -> bool:
+    # No policy lets a BE job wait for what comes free.
+    return order.made_for_te or order.for_te or order.waits
 
 
 def _is_unclear(order: Order, context: CycleContext) -> bool:
