@@ -198,8 +198,20 @@ FIELD_MUTATIONS = (
         "ended: a requeued one is put back by an undo", _NICE, "        return job.finished\n", "        return True\n"
     ),
     Mutation("ended: tasks that run", _NICE, "and not task.finished)", "and task.finished)"),
-    Mutation("ended: polls at rest", _REST, "return outlasts_its_job(change, last.jobs) or", "return"),
+    Mutation("ended: polls at rest", _REST, "return outlasts_its_job(change, there) or", "return"),
     Mutation("ended: nodes and a hold at rest", _REST, "job.finished and change.field in", "False and change.field in"),
+    Mutation(
+        "ended: the jobs are gone through once for all arrays",
+        "core/tesched_core/placement/jobs_there.py",
+        "    @cached_property\n    def _by_array",
+        "    @property\n    def _by_array",
+    ),
+    Mutation(
+        "ended: of an array that is requeued it is put back",
+        "core/tesched_core/fields/nice.py",
+        "for task in there.of(one.job_id) if not task.finished)",
+        "for task in there.of(one.job_id) if False)",
+    ),
     Mutation("ended: a throttle is put back", _REST, "{Field.NODES, Field.HOLD}", "set(Field)"),
     Mutation(
         "before: a job that waits no more is neither bound nor held",

@@ -206,7 +206,11 @@ NEAR = {
     "leave_times": ("tests/scenarios/test_slow_to_leave.py", "tests/integration/test_leave_times.py", _PLANS),
     "right_before": (_BEFORE, "tests/unit/slurm/test_set_field.py", "tests/unit/slurm/test_sluid.py"),
     "pyslurm_client": (_BEFORE, "tests/unit/slurm/test_pyslurm_nodes.py", "tests/unit/slurm/test_user_names.py"),
-    "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
+    "jobs_there": (
+        "tests/unit/daemon/test_ended_arrays.py",
+        "tests/unit/core/placement/test_by_sums.py",
+        "tests/scenarios/test_overtaken.py",
+    ),
     "until": (
         "tests/integration/test_cli_lost_nodes.py",
         "tests/integration/test_cli_explain.py",
