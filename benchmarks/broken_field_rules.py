@@ -197,7 +197,7 @@ FIELD_MUTATIONS = (
     Mutation(
         "ended: a requeued one is put back by an undo", _NICE, "        return job.finished\n", "        return True\n"
     ),
-    Mutation("ended: tasks that run", _NICE, "and not task.finished)", "and task.finished)"),
+    Mutation("ended: tasks that run", _NICE, "if not task.finished)", "if task.finished)"),
     Mutation("ended: polls at rest", _REST, "return outlasts_its_job(change, there) or", "return"),
     Mutation("ended: nodes and a hold at rest", _REST, "job.finished and change.field in", "False and change.field in"),
     Mutation(

@@ -509,6 +509,7 @@ NEAR = {
     "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
+    "filters": (_FORGOTTEN,),
     "withheld": (
         "tests/scenarios/test_victim_withheld.py",
         "tests/scenarios/test_leave_together.py",
