@@ -348,4 +348,34 @@ FIELD_MUTATIONS = (
             "commands_observer": "settings",
         }.items()
     ),
+    Mutation(
+        "suspended: no part of a run under way",
+        "daemon/tesched_daemon/run_time_source.py",
+        "now - job.start_time - suspended_s, 0.0)",
+        "now - job.start_time, 0.0)",
+    ),
+    Mutation(
+        "suspended: one that goes on counts",
+        "daemon/tesched_daemon/run_time_source.py",
+        "one.past_s + still_s,",
+        "one.past_s,",
+    ),
+    Mutation(
+        "suspended: of this run alone",
+        "db/tesched_db/history_rows.py",
+        "(JobId(row.job_id), row.restarts) for row",
+        "(JobId(row.job_id), 1) for row",
+    ),
+    Mutation(
+        "suspended: the run ends as much later",
+        "core/tesched_core/placement/read_jobs.py",
+        "one.median_s + late_s)",
+        "one.median_s)",
+    ),
+    Mutation(
+        "suspended: the command line counts alike",
+        "cli/tesched_cli/render/expectation.py",
+        "runs_for_s = job.run_s(time.time())",
+        "runs_for_s = time.time() - (job.start_time or 0)",
+    ),
 )

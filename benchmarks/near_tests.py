@@ -465,7 +465,10 @@ NEAR = {
     ),
     "marks_file": ("tests/unit/daemon/test_marks_file.py",),
     "draft": ("tests/unit/core/model/test_draft.py",),
-    **dict.fromkeys(("memory_rows", "order_rows", "history_rows"), ("tests/integration/test_db_journal.py",)),
+    **dict.fromkeys(
+        ("memory_rows", "order_rows", "history_rows"),
+        ("tests/integration/test_db_journal.py", "tests/integration/test_run_time_source.py"),
+    ),
     "declared": ("tests/unit/db/test_declared.py", "tests/integration/test_db_many_rows.py"),
     "checked": ("tests/integration/test_store_damaged.py",),
     "tables": ("tests/integration/test_store_damaged.py",),
@@ -651,6 +654,7 @@ NEAR = {
     **dict.fromkeys(
         ("columns_of", "read_jobs", "capacity_of"),
         (
+            "tests/integration/test_run_time_source.py",
             "tests/properties/test_kept_columns.py",
             "tests/scenarios/test_fill_heads.py",
             "tests/scenarios/test_notice.py",
