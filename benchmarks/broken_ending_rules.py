@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _EARLY, _REQUEUE = "core/tesched_core/orders/early_rerun.py", "core/tesched_core/orders/requeue.py"
 _DEPARTURES, _TOGETHER = "core/tesched_core/orders/departures.py", "core/tesched_core/orders/leave_together.py"
 _ADVANCE = "core/tesched_core/orders/advance.py"
+_WITHHELD = "core/tesched_core/orders/withheld.py"
 _PROBES = "daemon/tesched_daemon/probes.py"
 
 _OTHERS = "core/tesched_core/orders/others_victims.py"
@@ -126,5 +127,35 @@ ENDING_MUTATIONS = (
         "core/tesched_core/orders/started.py",
         "over = job is not None and itself is None and",
         "over = False and itself is None and",
+    ),
+    Mutation(
+        "ending: no victim leaves while another one stays",
+        _ADVANCE,
+        "elif why := why_short(order, context):",
+        "elif why := why_short(order, context) and False:",
+    ),
+    Mutation(
+        "ending: a victim that is exempt by now stays",
+        _WITHHELD,
+        " or context.snapshot.job_class(job.job_id) is JobClass.EXEMPT:",
+        ":",
+    ),
+    Mutation(
+        "ending: where all others have left the order goes on",
+        _WITHHELD,
+        "if others and not any(_still_holds(one, context) for one in others):",
+        "if False:",
+    ),
+    Mutation(
+        "ending: one that has just left holds no more",
+        _WITHHELD,
+        " and departure_of(victim, job, context.now, context.release) is None",
+        " and (job is None or job is not None)",
+    ),
+    Mutation(
+        "ending: one that has had its notice leaves all the same",
+        _WITHHELD,
+        "if victim.state is not VictimState.PLANNED or",
+        "if",
     ),
 )

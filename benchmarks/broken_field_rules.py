@@ -7,7 +7,7 @@ from benchmarks.mutation import Mutation
 _FIELD = "core/tesched_core/fields/reconcile.py"
 _NICE, _BEFORE = "core/tesched_core/fields/nice.py", "slurm/tesched_slurm/right_before.py"
 _REST, _DEPENDS = "daemon/tesched_daemon/rest.py", "core/tesched_core/orders/requeue.py"
-_GUARD = "core/tesched_core/guard/admission.py"
+_GUARD, _HOLD = "core/tesched_core/guard/admission.py", "core/tesched_core/fields/hold.py"
 
 _RECORD = "            job = self.record(job_id, context)\n            if job is None"
 
@@ -197,9 +197,21 @@ FIELD_MUTATIONS = (
     Mutation(
         "ended: a requeued one is put back by an undo", _NICE, "        return job.finished\n", "        return True\n"
     ),
-    Mutation("ended: tasks that run", _NICE, "and not task.finished)", "and task.finished)"),
-    Mutation("ended: polls at rest", _REST, "return outlasts_its_job(change, last.jobs) or", "return"),
+    Mutation("ended: tasks that run", _NICE, "if not task.finished)", "if task.finished)"),
+    Mutation("ended: polls at rest", _REST, "return outlasts_its_job(change, there) or", "return"),
     Mutation("ended: nodes and a hold at rest", _REST, "job.finished and change.field in", "False and change.field in"),
+    Mutation(
+        "ended: the jobs are gone through once for all arrays",
+        "core/tesched_core/placement/jobs_there.py",
+        "    @cached_property\n    def _by_array",
+        "    @property\n    def _by_array",
+    ),
+    Mutation(
+        "ended: of an array that is requeued it is put back",
+        "core/tesched_core/fields/nice.py",
+        "for task in there.of(one.job_id) if not task.finished)",
+        "for task in there.of(one.job_id) if False)",
+    ),
     Mutation("ended: a throttle is put back", _REST, "{Field.NODES, Field.HOLD}", "set(Field)"),
     Mutation(
         "before: a job that waits no more is neither bound nor held",
@@ -210,10 +222,51 @@ FIELD_MUTATIONS = (
     Mutation(
         "before: a user's hold is not made an operator's",
         _BEFORE,
-        "        return not is_held_by_hook(job)\n",
-        "        return False\n",
+        "return not (is_held_by_hook(job) and job.reason == HELD_BY_ITS_USER)",
+        "return False",
     ),
-    Mutation("before: the hook's is", _BEFORE, "        return not is_held_by_hook(job)\n", "        return True\n"),
+    Mutation(
+        "before: the hook's is",
+        _BEFORE,
+        "return not (is_held_by_hook(job) and job.reason",
+        "return not (job.reason",
+    ),
+    Mutation(
+        "before: an operator's hold after the hook's is left",
+        _BEFORE,
+        "return not (is_held_by_hook(job) and job.reason == HELD_BY_ITS_USER)",
+        "return not is_held_by_hook(job)",
+    ),
+    Mutation(
+        "hold: one that was not sent is not believed when an operator's is seen",
+        _HOLD,
+        "one.at == one.since and certainly_failed(outcome)",
+        "False",
+    ),
+    Mutation(
+        "hold: a second one may find the first, which got no answer",
+        _HOLD,
+        "one.at == one.since and certainly_failed(outcome)",
+        "certainly_failed(outcome)",
+    ),
+    Mutation(
+        "hold: the hook's is in place where another one was not sent",
+        _HOLD,
+        "if one.before == HELD and not _is_as_wanted(outcome):",
+        "if False:",
+    ),
+    Mutation(
+        "hold: an operator's after the hook's is left",
+        _HOLD,
+        "if one.before == HELD and not _is_as_wanted(outcome):",
+        "if one.before == HELD:",
+    ),
+    Mutation(
+        "hold: where the mark stays an operator's is left",
+        _HOLD,
+        "if one.before == HELD and not _is_as_wanted(outcome):",
+        "if not _is_as_wanted(outcome):",
+    ),
     Mutation(
         "before: a user's hold is not ended", _BEFORE, "return job.reason == HELD_BY_ITS_USER and", "return False and"
     ),
@@ -227,20 +280,30 @@ FIELD_MUTATIONS = (
     Mutation(
         "before: a nice value does not end a hold",
         _BEFORE,
-        "action.field is Field.NICE and _nice_releases(commands)",
+        "action.field is Field.NICE and nice_releases.now()",
         "False",
     ),
-    Mutation("before: it is set where it ends none", _BEFORE, "Field.NICE and _nice_releases(commands)", "Field.NICE"),
+    Mutation("before: it is set where it ends none", _BEFORE, "Field.NICE and nice_releases.now()", "Field.NICE"),
     Mutation(
         "before: not where that is unknown",
         _BEFORE,
-        "return isinstance(config, Failure) or",
-        "return not isinstance(config, Failure) and",
+        "releases = isinstance(config, Failure) or",
+        "releases = not isinstance(config, Failure) and",
+    ),
+    Mutation("before: read once a turn", _BEFORE, "if self._known is None or self", "if True or self"),
+    Mutation(
+        "before: read anew in a later turn", _BEFORE, "self._known[0] > PRIORITY_TYPE_AGE_S", "self._known[0] < 0"
+    ),
+    Mutation(
+        "before: by pyslurm and the commands together",
+        "slurm/tesched_slurm/pyslurm_client.py",
+        ", nice_releases=nice)",
+        ")",
     ),
     Mutation(
         "before: by pyslurm, too",
         "slurm/tesched_slurm/pyslurm_client.py",
-        "return not_to_be_set(action, seen, self.commands) or self._set(action, seen)",
+        "return not_to_be_set(action, seen, nice) or self._set(action, seen)",
         "return self._set(action, seen)",
     ),
     Mutation("depends: a task that waits for that of its number", _DEPENDS, 'names.append(rf"', '_ = (rf"'),
@@ -271,4 +334,48 @@ FIELD_MUTATIONS = (
     Mutation("plans: no unknown node", _GUARD, "or not names <= known.keys()", ""),
     Mutation("plans: no victim of two plans", _GUARD, "if job_id in self._leaving or", "if"),
     Mutation("plans: none twice", _GUARD, "self._leaving or times > 1:", "self._leaving:"),
+    *(
+        Mutation(
+            f"suspended: {what} age on a suspended host, too",
+            f"slurm/tesched_slurm/{file}.py",
+            "stopwatch: Callable[[], float] = uptime_s",
+            "stopwatch: Callable[[], float] = time.monotonic",
+        )
+        for file, what in {
+            "resting_observer": "polls",
+            "scontrol_limits": "limits",
+            "sacctmgr_qos": "QOS",
+            "commands_observer": "settings",
+        }.items()
+    ),
+    Mutation(
+        "suspended: no part of a run under way",
+        "daemon/tesched_daemon/run_time_source.py",
+        "now - job.start_time - suspended_s, 0.0)",
+        "now - job.start_time, 0.0)",
+    ),
+    Mutation(
+        "suspended: one that goes on counts",
+        "daemon/tesched_daemon/run_time_source.py",
+        "one.past_s + still_s,",
+        "one.past_s,",
+    ),
+    Mutation(
+        "suspended: of this run alone",
+        "db/tesched_db/history_rows.py",
+        "(JobId(row.job_id), row.restarts) for row",
+        "(JobId(row.job_id), 1) for row",
+    ),
+    Mutation(
+        "suspended: the run ends as much later",
+        "core/tesched_core/placement/read_jobs.py",
+        "one.median_s + late_s)",
+        "one.median_s)",
+    ),
+    Mutation(
+        "suspended: the command line counts alike",
+        "cli/tesched_cli/render/expectation.py",
+        "runs_for_s = job.run_s(time.time())",
+        "runs_for_s = time.time() - (job.start_time or 0)",
+    ),
 )

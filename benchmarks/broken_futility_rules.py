@@ -36,7 +36,7 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "together: asked late, it can come back",
-        _ADVANCE,
+        "core/tesched_core/orders/withheld.py",
         "if not victim.by_suspending and (not job.requeueable",
         "if False and (not job.requeueable",
     ),

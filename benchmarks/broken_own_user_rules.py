@@ -41,20 +41,32 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "changed: no TE job any more",
         "core/tesched_core/orders/advance.py",
-        "elif (order.for_te or order.waits) and job.pending and",
+        "elif _is_for_te(order) and job.pending and",
         "elif order.waits and job.pending and",
     ),
     Mutation(
         "changed: no TE job any more, before it has victims",
         "core/tesched_core/orders/advance.py",
-        "elif (order.for_te or order.waits) and job.pending and",
-        "elif order.for_te and job.pending and",
+        "return order.made_for_te or order.for_te or order.waits",
+        "return order.made_for_te and not order.waits",
+    ),
+    Mutation(
+        "changed: an order without victims ends, too",
+        "core/tesched_core/orders/advance.py",
+        "return order.made_for_te or order.for_te or order.waits",
+        "return order.for_te or order.waits",
+    ),
+    Mutation(
+        "changed: a turn without victims goes on",
+        "core/tesched_core/orders/open.py",
+        "made_for_te=purpose is Purpose.TE",
+        "made_for_te=True",
     ),
     Mutation(
         "changed: a victim that a reload protects",
-        "core/tesched_core/orders/advance.py",
-        "if protected(job, context.limits):",
-        "if False:",
+        "core/tesched_core/orders/withheld.py",
+        "if protected(job, context.limits) or",
+        "if",
     ),
     Mutation(
         "useful: a run that is best effort by then",

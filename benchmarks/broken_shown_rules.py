@@ -39,4 +39,29 @@ SHOWN_MUTATIONS = (
         "change.end_time if change.state in FINISHED and change.end_time is not None else change.at",
         "change.at",
     ),
+    Mutation("states: GONE is one", "db/tesched_db/filters.py", "    if which.forgotten:\n", "    if False:\n"),
+    Mutation(
+        "states: beside others",
+        "db/tesched_db/filters.py",
+        "or_(forgotten, states) if which.states else forgotten",
+        "forgotten",
+    ),
+    Mutation(
+        "states: one that is gone has no other",
+        "db/tesched_db/filters.py",
+        "[states] if which.forgotten is None else [states, not_(forgotten)]",
+        "[states]",
+    ),
+    Mutation(
+        "states: GONE without --all",
+        "db/tesched_db/filters.py",
+        "or_(is_known, forgotten) if which.forgotten else is_known",
+        "is_known",
+    ),
+    Mutation(
+        "states: one whose end was seen is not GONE",
+        "db/tesched_db/filters.py",
+        ", JobRow.state.not_in([state.value for state in FINISHED]))",
+        ")",
+    ),
 )

@@ -44,7 +44,7 @@ WINDOW_MUTATIONS = (
     Mutation("awaits: so many shapes", _AWAITS, "if len(self._enough) >= MOST_SHAPES:", "if False:"),
     Mutation(
         "awaits: again before a notice",
-        "core/tesched_core/orders/advance.py",
+        "core/tesched_core/orders/withheld.py",
         " or ReservationsAhead.of(snapshot).awaited_by(job, leaves_s))",
         ")",
     ),

@@ -31,6 +31,7 @@ _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_
 _PLANS = "tests/integration/test_db_plans.py"
 _TURN = "tests/scenarios/test_turn_look.py"
 _ADVISED = "tests/integration/test_cli_advise.py"
+_SUSPENDED = "tests/unit/slurm/test_suspended_host.py"
 _FORGOTTEN = "tests/integration/test_cli_forgotten.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
@@ -85,13 +86,14 @@ NEAR = {
     "expectation": ("tests/integration/test_cli_expected.py",),
     **dict.fromkeys(("calibration", "groups"), ("tests/unit/predict/test_calibration.py",)),
     "history": ("tests/unit/predict/test_quantiles.py",),
-    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py", "tests/unit/slurm/test_standing.py"),
+    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py", "tests/unit/slurm/test_standing.py", _SUSPENDED),
     "snapshot": (
         _AGAIN,
         "tests/integration/test_run_time_source.py",
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        "tests/scenarios/test_victim_withheld.py",
         _TURN,
         "tests/scenarios/test_no_te_job_any_more.py",
         "tests/scenarios/test_leave_together.py",
@@ -128,6 +130,7 @@ NEAR = {
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": (
+        "tests/scenarios/test_held_meanwhile.py",
         _ENDED,
         "tests/scenarios/test_array_holds.py",
         "tests/scenarios/test_held_by_hook.py",
@@ -154,7 +157,9 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
         "tests/scenarios/test_several_orders.py",
     ),
-    **dict.fromkeys(("own_waits", "open"), ("tests/unit/core/guard/test_own_waits.py",)),
+    **dict.fromkeys(
+        ("own_waits", "open"), ("tests/unit/core/guard/test_own_waits.py", "tests/scenarios/test_gavel_rounds.py")
+    ),
     **dict.fromkeys(("latest_start", "in_time"), (_COMING, _AWAITS)),
     "awaits_reservation": ("tests/unit/core/placement/test_awaits_reservation.py", _AWAITS),
     "admission": (
@@ -201,7 +206,11 @@ NEAR = {
     "leave_times": ("tests/scenarios/test_slow_to_leave.py", "tests/integration/test_leave_times.py", _PLANS),
     "right_before": (_BEFORE, "tests/unit/slurm/test_set_field.py", "tests/unit/slurm/test_sluid.py"),
     "pyslurm_client": (_BEFORE, "tests/unit/slurm/test_pyslurm_nodes.py", "tests/unit/slurm/test_user_names.py"),
-    "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
+    "jobs_there": (
+        "tests/unit/daemon/test_ended_arrays.py",
+        "tests/unit/core/placement/test_by_sums.py",
+        "tests/scenarios/test_overtaken.py",
+    ),
     "until": (
         "tests/integration/test_cli_lost_nodes.py",
         "tests/integration/test_cli_explain.py",
@@ -222,8 +231,8 @@ NEAR = {
         "tests/unit/core/placement/test_can_return.py",
     ),
     "clear_of_limits": ("tests/unit/slurm/test_clear_of_limits.py",),
-    "scontrol_limits": ("tests/unit/slurm/test_scontrol_limits.py",),
-    "sacctmgr_qos": ("tests/unit/slurm/test_sacctmgr_qos.py",),
+    "scontrol_limits": (_SUSPENDED, "tests/unit/slurm/test_scontrol_limits.py"),
+    "sacctmgr_qos": (_SUSPENDED, "tests/unit/slurm/test_sacctmgr_qos.py"),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),
     "pending_reason": ("tests/unit/core/intake/test_pending_reason.py", _HELD, _FEDERATED),
     "reconcile": (
@@ -456,7 +465,10 @@ NEAR = {
     ),
     "marks_file": ("tests/unit/daemon/test_marks_file.py",),
     "draft": ("tests/unit/core/model/test_draft.py",),
-    **dict.fromkeys(("memory_rows", "order_rows", "history_rows"), ("tests/integration/test_db_journal.py",)),
+    **dict.fromkeys(
+        ("memory_rows", "order_rows", "history_rows"),
+        ("tests/integration/test_db_journal.py", "tests/integration/test_run_time_source.py"),
+    ),
     "declared": ("tests/unit/db/test_declared.py", "tests/integration/test_db_many_rows.py"),
     "checked": ("tests/integration/test_store_damaged.py",),
     "tables": ("tests/integration/test_store_damaged.py",),
@@ -500,7 +512,13 @@ NEAR = {
     "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
-    "resting_observer": ("tests/unit/slurm/test_resting_observer.py",),
+    "filters": (_FORGOTTEN,),
+    "withheld": (
+        "tests/scenarios/test_victim_withheld.py",
+        "tests/scenarios/test_leave_together.py",
+        _AWAITS,
+    ),
+    "resting_observer": (_SUSPENDED, "tests/unit/slurm/test_resting_observer.py"),
     "early": (
         "tests/integration/test_early_turn.py",
         "tests/integration/test_early_turn_left.py",
@@ -636,6 +654,7 @@ NEAR = {
     **dict.fromkeys(
         ("columns_of", "read_jobs", "capacity_of"),
         (
+            "tests/integration/test_run_time_source.py",
             "tests/properties/test_kept_columns.py",
             "tests/scenarios/test_fill_heads.py",
             "tests/scenarios/test_notice.py",

@@ -118,6 +118,7 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         expires_at=times,
         nodes=nodes,
         victims=st.lists(victims, max_size=3, unique_by=lambda victim: victim.job_id).map(tuple),
+        made_for_te=st.booleans(),
         waits_until=st.none() | times,
         newest_task=st.none() | job_ids,
         restarts=st.none() | counts,

@@ -22,7 +22,7 @@ from tesched_db.views import JobFilter, JobView, OrderFilter, OrderView
 
 from tesched_cli.columns import Fields, Format, known, listed, read_format, read_sort
 from tesched_cli.common import capacity_of, clock, config_option, console, json_option, names_in, store
-from tesched_cli.job_columns import JOB_FIELDS, JOBS_DEFAULT, ORDER_FIELDS, SHORT_STATES
+from tesched_cli.job_columns import GONE, JOB_FIELDS, JOBS_DEFAULT, ORDER_FIELDS, SHORT_STATES
 from tesched_cli.json_output import document, print_json
 from tesched_cli.mine import my_jobs, show, who_asks
 
@@ -33,12 +33,13 @@ _FORMAT = "TESCHED_FORMAT"
 _MANY = "several with commas between them"
 
 
-def _states(_context: click.Context, _parameter: click.Parameter, value: str | None) -> frozenset[JobState]:
+def _states(_context: click.Context, _parameter: click.Parameter, value: str | None) -> frozenset[str]:
+    """Read the states, and GONE, which is none of Slurm's."""
     words = [word.upper() for word in names_in(value or "")]
-    unknown = [word for word in words if word not in _CODES]
+    unknown = [word for word in words if word not in _CODES and word != GONE]
     if unknown:
-        raise click.BadParameter(f"{unknown[0]!r} is no job state; known: {', '.join(sorted(_CODES))}")
-    return frozenset(_CODES[word] for word in words)
+        raise click.BadParameter(f"{unknown[0]!r} is no job state; known: {', '.join(sorted([*_CODES, GONE]))}")
+    return frozenset(words)
 
 
 def _list(_context: click.Context, _parameter: click.Parameter, value: str | None) -> frozenset[str] | None:
@@ -158,7 +159,7 @@ class OrdersJson:
 @click.option("--class", "job_class", type=click.Choice([kind.value for kind in JobClass]), help="Only this class.")
 @click.option("-u", "--user", "users", callback=_list, help=f"Only these users' jobs, {_MANY}.")
 @click.option("-p", "--partition", "partitions", callback=_list, help=f"Only jobs of these partitions, {_MANY}.")
-@click.option("-t", "--states", callback=_states, help="Only these states, such as PD,R.")
+@click.option("-t", "--states", callback=_states, help="Only these states, such as PD,R; GONE: their end was not seen.")
 @click.option("--mine", "--me", is_flag=True, help="Only your own, and what became of those that were preempted.")
 @click.option(
     "--all", "with_gone", is_flag=True, help="Also those that Slurm no longer knows (GONE: their end was not seen)."
@@ -171,7 +172,7 @@ def jobs(
     job_class: str | None,
     users: frozenset[str] | None,
     partitions: frozenset[str] | None,
-    states: frozenset[JobState],
+    states: frozenset[str],
     mine: bool,
     with_gone: bool,
     form: Format[JobView] | None,
@@ -193,7 +194,9 @@ def jobs(
         users=frozenset({who_asks()}) if mine else _names(users),
         partitions=partitions or frozenset(),
         job_class=JobClass(job_class) if job_class else None,
-        states=states,
+        states=frozenset(_CODES[word] for word in states if word != GONE),
+        # As it is shown: a job that Slurm has forgotten neither runs nor waits, as far as is known.
+        forgotten=GONE in states if states else None,
         with_gone=with_gone,
     )
     in_order = sort if sort is not None and not as_json else list[JobView]

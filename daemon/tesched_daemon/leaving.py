@@ -44,6 +44,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.departures import departure_of, may_go
 from tesched_core.orders.early_rerun import failed_of_its_notice
 from tesched_core.orders.undo import changed_still
+from tesched_core.placement.jobs_there import TasksThere
 
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.rest import is_open
@@ -127,8 +128,9 @@ class Leaving:
 
 def _of_enforce(memory: Memory, last: Snapshot | None) -> int:
     """Count what was really changed and can be put back, and the orders for which a job was really preempted."""
+    there = None if last is None else TasksThere(last.jobs)
     changes = {
-        name: {job_id: one for job_id, one in by_job.items() if is_open(one, last)}
+        name: {job_id: one for job_id, one in by_job.items() if is_open(one, last, there)}
         for name, by_job in memory.changes.items()
     }
     orders = {one.order_id: one for one in memory.open_orders() if any(map(_was_preempted, one.victims))}

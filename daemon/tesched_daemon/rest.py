@@ -27,6 +27,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.jobs_there import TasksThere
 from tesched_core.policy import PolicyEntry
 
 from tesched_daemon.settings import Mode, Pace
@@ -69,11 +70,12 @@ def all_is_due(
         return True
     if mode is Mode.OBSERVE:
         return False
+    there = TasksThere(last.jobs)
     return (
         # Of what was put back lately the nodes say whether slurmctld goes on with an older state.
         bool(memory.orders or memory.newly_lost or memory.put_back)
         or any(one.missing_since is not None for one in memory.jobs.values())
-        or any(is_open(change, last) for changes in memory.changes.values() for change in changes.values())
+        or any(is_open(change, last, there) for changes in memory.changes.values() for change in changes.values())
         # A policy that remembers may act at a time of its own.
         or any(state is not None for state in memory.policy_states.values())
         or not all(entry.policy.serves_te for entry in policies)
@@ -83,20 +85,20 @@ def all_is_due(
     )
 
 
-def is_open(change: Change[Any], last: Snapshot | None) -> bool:
-    """Check whether a change was really made and may be put back, by the last good poll."""
-    if last is None or (job := last.jobs.get(change.job_id)) is None:
+def is_open(change: Change[Any], last: Snapshot | None, there: TasksThere | None) -> bool:
+    """Check whether a change was really made and may be put back, by the last good poll and its jobs."""
+    if last is None or there is None or (job := last.jobs.get(change.job_id)) is None:
         return not (change.restored or change.dry)
     # Its release, or its requeue, changes its record.
     waits = not (job.doubt or job.partly_read) and (
-        awaits_release(job, change, last) or _awaits_requeue(job, change, last)
+        awaits_release(job, change, last) or _awaits_requeue(job, change, there)
     )
     return not (change.restored or change.dry or waits)
 
 
-def _awaits_requeue(job: Job, change: Change[Any], last: Snapshot) -> bool:
+def _awaits_requeue(job: Job, change: Change[Any], there: TasksThere) -> bool:
     """Check whether a change stays unless its job, which has ended, is requeued: Slurm takes nothing of that now."""
-    return outlasts_its_job(change, last.jobs) or (job.finished and change.field in {Field.NODES, Field.HOLD})
+    return outlasts_its_job(change, there) or (job.finished and change.field in {Field.NODES, Field.HOLD})
 
 
 def waiting_te(last: Snapshot) -> Iterable[Job]:

@@ -15,11 +15,13 @@ from heapq import heappop, heappush
 from math import inf
 
 from sqlalchemy import Engine
+from tesched_core.intake.job_times import Suspensions
 from tesched_core.model.cluster import Job
 from tesched_core.model.other_objects import other_objects
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_db import finished_runs, run_time_levels
+from tesched_db.history_rows import suspensions_on_nodes
 from tesched_db.run_time_levels import WrittenLevels
 from tesched_predict.history import JobFacts
 from tesched_predict.quantiles import LEVELS, Prediction, RunTimes
@@ -56,6 +58,8 @@ class LearnedRunTimes:
     _cluster: str | None = field(default=None, init=False)
     _last_key: int = field(default=0, init=False)
     _read_at: UnixSeconds | None = field(default=None, init=False)
+    #: of the runs under way, by job and its restarts: for how long they were suspended, as far as the store has it
+    _suspended: Mapping[tuple[JobId, int], Suspensions] = field(default_factory=dict, init=False)
     #: levels that are in the store; None: not written yet
     _written: Mapping[float, float] | None = field(default=None, init=False)
     _jobs: Mapping[JobId, Job] | None = field(default=None, init=False)
@@ -141,6 +145,7 @@ class LearnedRunTimes:
             return
         runs, self._last_key = finished_runs.load(self.engine, cluster, after=self._last_key)
         self.run_times.learned_all(runs)
+        self._suspended = suspensions_on_nodes(self.engine)
         self._read_at = now
         # For those who have not learned all this.
         levels = dict(zip(LEVELS, self.run_times.levels(), strict=True))
@@ -191,10 +196,11 @@ class LearnedRunTimes:
         if job.start_time is None or job.pending:
             expected, spent = self._of_waiting(facts, now)
             return expected, now + REFRESH_S, spent
-        ran_s = max(now - job.start_time, 0.0)
-        expected = _expected(self.run_times.predict(facts, ran_s=ran_s))
+        suspended_s = _suspended_s(self._suspended.get((job.job_id, job.restarts)), job.start_time, now)
+        ran_s = max(now - job.start_time - suspended_s, 0.0)
+        expected = _expected(self.run_times.predict(facts, ran_s=ran_s), suspended_s)
         # Once it has run for longer than expected, another run time is expected of it.
-        outlived_at = job.start_time + expected.median_s if expected else now + REFRESH_S
+        outlived_at = job.start_time + suspended_s + expected.median_s if expected else now + REFRESH_S
         return expected, max(min(now + REFRESH_S, outlived_at), now + 1), PREDICTION_UNITS
 
     def _of_waiting(self, facts: JobFacts, now: UnixSeconds) -> tuple[ExpectedRun | None, int]:
@@ -210,7 +216,16 @@ class LearnedRunTimes:
         return expected, PREDICTION_UNITS
 
 
-def _expected(prediction: Prediction | None) -> ExpectedRun | None:
+def _suspended_s(one: Suspensions | None, start_time: UnixSeconds, now: UnixSeconds) -> float:
+    """Seconds for which a run was suspended until now."""
+    if one is None:
+        return 0.0
+    still_s = 0.0 if one.since is None else max(now - one.since, 0.0)
+    return min(one.past_s + still_s, max(now - start_time, 0.0))
+
+
+def _expected(prediction: Prediction | None, suspended_s: float = 0.0) -> ExpectedRun | None:
     if prediction is None:
         return None
-    return ExpectedRun(low_s=prediction.at(0.1), median_s=prediction.at(0.5), high_s=prediction.at(0.8))
+    low_s, median_s, high_s = (prediction.at(level) for level in (0.1, 0.5, 0.8))
+    return ExpectedRun(low_s=low_s, median_s=median_s, high_s=high_s, suspended_s=suspended_s)

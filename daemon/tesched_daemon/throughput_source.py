@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +10,8 @@ from tesched_core.model.request import requested_gpus
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_db.reports import throughputs
+
+from tesched_daemon.uptime import uptime_s
 
 #: Seconds for which the table is believed; it changes by minutes.
 AGE_S = 10.0
@@ -21,7 +22,7 @@ class StoredSpeeds:
     """Core's Speeds, from the state store. What a user's own jobs have said comes before an admin's file."""
 
     engine: Engine
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
     #: steps a second by user ("": all users), workload, GPUs and accelerator
     _table: Mapping[tuple[str, str, int], dict[str, float]] = field(default_factory=dict, init=False)
     #: by workload and the one beside it, of one GPU each

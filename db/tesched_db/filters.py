@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from sqlalchemy import ColumnElement, Select, and_, not_, or_, select
+from tesched_core.model.cluster import FINISHED
 from tesched_core.model.order import Departure, Ending
 
 from tesched_db.tables import JobRow, OrderRow, VictimRow
@@ -26,13 +27,22 @@ def job_conditions(which: JobFilter) -> list[ColumnElement[bool]]:
         conditions.append(or_(*(("," + JobRow.partition + ",").contains(name, autoescape=True) for name in each)))
     if which.job_class is not None:
         conditions.append(JobRow.job_class == which.job_class.value)
-    if which.states:
-        conditions.append(JobRow.state.in_([state.value for state in which.states]))
+    states, forgotten = JobRow.state.in_([state.value for state in which.states]), _is_forgotten()
+    if which.forgotten:
+        conditions.append(or_(forgotten, states) if which.states else forgotten)
+    elif which.states:
+        conditions += [states] if which.forgotten is None else [states, not_(forgotten)]
     if which.ended_since is not None:
         conditions.append(JobRow.end_time >= which.ended_since)
     if not which.with_gone:
-        conditions.append(JobRow.last_seen.is_(None))
+        is_known = JobRow.last_seen.is_(None)
+        conditions.append(or_(is_known, forgotten) if which.forgotten else is_known)
     return conditions
+
+
+def _is_forgotten() -> ColumnElement[bool]:
+    """Condition on the row of a job that Slurm forgot before its end was seen (`JobView.is_forgotten`)."""
+    return and_(JobRow.last_seen.is_not(None), JobRow.state.not_in([state.value for state in FINISHED]))
 
 
 def orders_query(which: OrderFilter) -> Select[OrderRow]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Engine, select
 from tesched_core.intake.job_times import StateChange, Suspensions, suspensions
 from tesched_core.model.cluster import JobState
+from tesched_core.model.resources import JobId
 
-from tesched_db.rows import rows_of
-from tesched_db.tables import HistoryRow
+from tesched_db.engine import reader
+from tesched_db.rows import CHUNK, rows_of
+from tesched_db.tables import HistoryRow, JobRow
 
 
 def changes_of(connection: Connection, keys: Iterable[int]) -> Mapping[int, list[StateChange]]:
@@ -41,3 +43,20 @@ def suspensions_of(connection: Connection, keys: Iterable[int]) -> Mapping[int, 
     )
     found = set(connection.scalars(was))
     return {key: suspensions(changes) for key, changes in changes_of(connection, found).items()} if found else {}
+
+
+def suspensions_on_nodes(engine: Engine) -> Mapping[tuple[JobId, int], Suspensions]:
+    """Return the suspensions of the runs under way, by job and its restarts. Raises StoreError."""
+    holds = (JobState.RUNNING.value, JobState.SUSPENDED.value)
+    was = select(HistoryRow.key).where(HistoryRow.job_key == JobRow.key, HistoryRow.state == JobState.SUSPENDED.value)
+    query = select(JobRow.key, JobRow.job_id, JobRow.restarts).where(
+        JobRow.last_seen.is_(None), JobRow.state.in_(holds), was.exists()
+    )
+    found: dict[tuple[JobId, int], Suspensions] = {}
+    with reader(engine, "read for how long jobs were suspended") as connection:
+        runs = {row.key: (JobId(row.job_id), row.restarts) for row in connection.execute(query)}
+        keys = list(runs)
+        for start in range(0, len(keys), CHUNK):
+            for key, one in suspensions_of(connection, keys[start : start + CHUNK]).items():
+                found[runs[key]] = one
+    return found

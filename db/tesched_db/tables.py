@@ -365,6 +365,8 @@ class OrderRow(Base):
     created_at: Stored[float] = stored(index=True)
     expires_at: Stored[float]
     nodes: Stored[list[str]]
+    #: its preemptor was a TE job when it was made
+    made_for_te: Stored[bool]
     waits_until: Stored[float | None]
     #: the newest task that its preemptor, a job array, had started when the order was made
     newest_task: Stored[int | None]

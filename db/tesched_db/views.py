@@ -428,6 +428,8 @@ class JobFilter:
     partitions: frozenset[str] = frozenset()
     job_class: JobClass | None = None
     states: frozenset[JobState] = frozenset()
+    #: those that Slurm forgot before their end was seen: beside the states; or none of them; None: by their last state
+    forgotten: bool | None = None
     #: also those that Slurm no longer knows
     with_gone: bool = False
     #: only those that have ended since

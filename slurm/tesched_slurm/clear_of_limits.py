@@ -21,7 +21,6 @@ Source
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
@@ -36,6 +35,7 @@ from tesched_slurm.limits_in_use import LimitInUse, LimitsInUse, limits_in_use
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sacctmgr_qos import PLAIN_NAME
 from tesched_slurm.scontrol_limits import NAME
+from tesched_slurm.uptime import uptime_s
 
 #: kinds that keep no pending job from starting
 _OF_SUBMISSION = frozenset({"GrpSubmitJobs", "MaxSubmitJobs", "MaxSubmitJobsPU", "MaxSubmitJobsPA"})
@@ -59,7 +59,7 @@ class ClearOfLimits:
     """Reads the limits when it matters: at once for a job that is new, and seldom for others that wait on."""
 
     commands: Commands
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
     #: jobs for which they were read, by that clock when they were last read
     _known: frozenset[JobId] = frozenset()
     _read_at: float = -AGAIN_S

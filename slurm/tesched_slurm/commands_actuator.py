@@ -43,7 +43,7 @@ from tesched_slurm.columns import QueueRow, read_rows, strange
 from tesched_slurm.job_records import read_job, states
 from tesched_slurm.notes import without_hook_mark, write_note
 from tesched_slurm.queue import details_alone
-from tesched_slurm.right_before import not_ended_as, not_that_run, not_to_be_set
+from tesched_slurm.right_before import NiceReleases, not_ended_as, not_that_run, not_to_be_set
 from tesched_slurm.run_command import Commands
 from tesched_slurm.waiting_tasks import (
     address,
@@ -139,6 +139,8 @@ class CommandsActuator:
     commands: Commands
     #: the commands take SLUIDs (26.05 and later)
     by_sluid: bool = False
+    #: another actuator's, of the same slurmctld; None: one of its own
+    nice_releases: NiceReleases | None = None
     #: the job that was raised last, as it was then, and when
     _raised: tuple[float, Job] | None = None
 
@@ -209,7 +211,10 @@ class CommandsActuator:
                 raise AssertionError("the daemon writes the marks by itself")
 
     def _set(self, action: SetField, seen: Job) -> Failure | None:
-        failure = not_nameable(action, seen) or not_to_be_set(action, seen, self.commands) or self._tried(action, seen)
+        self.nice_releases = self.nice_releases or NiceReleases(commands=self.commands)
+        failure = (
+            not_nameable(action, seen) or not_to_be_set(action, seen, self.nice_releases) or self._tried(action, seen)
+        )
         if failure is not None and (waits_as_one(seen) or action.field is Field.THROTTLE) and may_be_set(failure):
             failure = self._unless_set(action, failure)
         if failure is None and action.value in {HoldState.RELEASED, HoldState.UNMARKED}:

@@ -28,6 +28,7 @@ from tesched_slurm.scontrol_cluster import (
     read_topology,
 )
 from tesched_slurm.scontrol_limits import LimitsInForce
+from tesched_slurm.uptime import uptime_s
 
 #: in `scontrol show config`: when the process that answers was started, and what a ping of each host says
 _STARTED = re.compile(r"^BOOT_TIME\s*=\s*(.*)$", re.MULTILINE)
@@ -46,7 +47,7 @@ class Settings:
     commands: Commands
     #: seconds for which the settings are believed
     age_s: float = 60.0
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
     _read: SlurmSettings | None = None
     _read_at: float = 0.0
     #: when slurmctld was started, and the first of its hosts that is up, as it says

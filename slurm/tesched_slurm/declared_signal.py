@@ -13,7 +13,6 @@ requeued at once.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -28,6 +27,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import option_lines, read_options
 from tesched_slurm.submit_line import NoLine, SubmitLines, declared_on, known_texts
+from tesched_slurm.uptime import uptime_s
 from tesched_slurm.user_turns import in_turn
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class ScriptDeclarations:
     """
 
     commands: Commands
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
     _lines: SubmitLines = field(init=False)
     #: by job id, as the run was last
     _known: dict[JobId, _ReadSignal] = field(default_factory=dict)

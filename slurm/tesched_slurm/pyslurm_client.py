@@ -71,7 +71,7 @@ from tesched_slurm.pyslurm_jobs import (
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, LookAtJob, PollAll, PolledObjects, Question
 from tesched_slurm.queue import Queue
-from tesched_slurm.right_before import not_to_be_set
+from tesched_slurm.right_before import NiceReleases, not_to_be_set
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations
 from tesched_slurm.scontrol_limits import LimitsInForce
@@ -330,10 +330,12 @@ class PyslurmActuator:
     commands: Commands
     #: the commands take SLUIDs, which pyslurm does not know
     by_sluid: bool = False
+    nice_releases: NiceReleases | None = None
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform the action; Slurm's errors come back as values."""
-        by_commands = CommandsActuator(commands=self.commands, by_sluid=self.by_sluid)
+        self.nice_releases = nice = self.nice_releases or NiceReleases(commands=self.commands)
+        by_commands = CommandsActuator(commands=self.commands, by_sluid=self.by_sluid, nice_releases=nice)
         if self.by_sluid and isinstance(action, OF_A_RUN):
             return by_commands.act(action, barred)
         began = time.time()
@@ -345,17 +347,17 @@ class PyslurmActuator:
         by_commands_alone = isinstance(action, _BY_COMMANDS) or sets(action, *_SET_BY_COMMANDS)
         if by_commands_alone and isinstance(seen, Job):
             return by_commands.act(action, barred, seen)
-        failure = seen if isinstance(seen, Failure) else self._perform(action, seen)
+        failure = seen if isinstance(seen, Failure) else self._perform(action, seen, nice)
         return sent(action, began, failure)
 
-    def _perform(self, action: Action, seen: Job) -> Failure | None:
+    def _perform(self, action: Action, seen: Job, nice: NiceReleases) -> Failure | None:
         match action:
             case Suspend():
                 return self._do(seen, "suspend")
             case Resume():
                 return self._do(seen, "resume")
             case SetField():
-                return not_to_be_set(action, seen, self.commands) or self._set(action, seen)
+                return not_to_be_set(action, seen, nice) or self._set(action, seen)
             case Notify() | Requeue() | Cancel() | Rerun() | TellUser():
                 raise AssertionError("this goes through Slurm's commands")
             case SetMarks():

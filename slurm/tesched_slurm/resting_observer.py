@@ -32,6 +32,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.answer_bytes import Answer
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.run_command import Commands
+from tesched_slurm.uptime import uptime_s
 
 #: Polls for changes of jobs that do not wait: so many at once after a rest, and one every so many seconds.
 BURST = 5
@@ -97,7 +98,7 @@ class RestingObserver:
 
     observer: WholeObserver
     commands: Commands
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
     _known: _KnownPoll | None = None
     #: by the stopwatch, when a change was last seen
     _changed_at: float = 0.0

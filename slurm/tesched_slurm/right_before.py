@@ -7,6 +7,8 @@ would be broken, or made an operator's, which that user can't end (22.05).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from tesched_core.intake.pending_reason import has_failed
 from tesched_core.model.actions import Failure, FailureKind, SetField
@@ -15,33 +17,50 @@ from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import is_held_by_hook
 
 from tesched_slurm.run_command import Commands
+from tesched_slurm.uptime import uptime_s
 
 _NOT_BASIC = re.compile(r"^PriorityType\s*=\s*(?!priority/basic\s*$)\S", re.MULTILINE)
+#: Seconds for which Slurm's PriorityType is believed, or that it did not say it: about a turn. Only a slurmctld that is
+#: started anew has another one.
+PRIORITY_TYPE_AGE_S = 10.0
 
 
-def not_to_be_set(action: SetField, job: Job, commands: Commands) -> Failure | None:
+@dataclass(kw_only=True)
+class NiceReleases:
+    """Whether Slurm gives a held job a priority with its nice value; read once for all the held jobs of a turn."""
+
+    commands: Commands
+    stopwatch: Callable[[], float] = uptime_s
+    _known: tuple[float, bool] | None = None
+
+    def now(self) -> bool:
+        """Check that: it does with priority/basic, as far as is known."""
+        if self._known is None or self.stopwatch() - self._known[0] > PRIORITY_TYPE_AGE_S:
+            config = self.commands.run(("scontrol", "show", "config"))
+            releases = isinstance(config, Failure) or _NOT_BASIC.search(config) is None
+            # Slurm may have taken as long for it.
+            self._known = self.stopwatch(), releases
+        return self._known[1]
+
+
+def not_to_be_set(action: SetField, job: Job, nice_releases: NiceReleases) -> Failure | None:
     """Reason that a field of the job is not to be set: it waits no more, or others hold it by now."""
     # Slurm would take a running job's priority, and hold it at its next requeue.
     if (action.field is Field.NODES or action.value is HoldState.HELD) and not job.pending:
         return _by_now(job, str(job.state))
-    return _by_now(job, "held") if _is_held_by_others(action, job, commands) else None
+    return _by_now(job, "held") if _is_held_by_others(action, job, nice_releases) else None
 
 
-def _is_held_by_others(action: SetField, job: Job, commands: Commands) -> bool:
+def _is_held_by_others(action: SetField, job: Job, nice_releases: NiceReleases) -> bool:
     """Check whether others hold the job since the poll, and the action would change that."""
     if not job.held:
         return False
     if action.value is HoldState.HELD:
-        return not is_held_by_hook(job)
+        # The hook's is as a user's: one of an operator's came after it.
+        return not (is_held_by_hook(job) and job.reason == HELD_BY_ITS_USER)
     if action.value is HoldState.RELEASED:
         return job.reason == HELD_BY_ITS_USER and not is_held_by_hook(job)
-    return action.field is Field.NICE and _nice_releases(commands)
-
-
-def _nice_releases(commands: Commands) -> bool:
-    """Check whether Slurm gives a held job a priority with its nice value: with priority/basic, as far as is known."""
-    config = commands.run(("scontrol", "show", "config"))
-    return isinstance(config, Failure) or _NOT_BASIC.search(config) is None
+    return action.field is Field.NICE and nice_releases.now()
 
 
 def not_that_run(job: Job, restarts: int) -> Failure | None:

@@ -25,6 +25,7 @@ from tesched_core.model.visible import shortened
 
 from tesched_slurm.columns import strange
 from tesched_slurm.run_command import Commands
+from tesched_slurm.uptime import uptime_s
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ class QosInDatabase:
 
     commands: Commands
     #: a clock that only runs
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
     clock: Callable[[], float] = time.time
     beside: Executor = field(default_factory=_one_thread)
     _read: InDatabase = NOTHING_SAID

@@ -31,6 +31,7 @@ from tesched_core.model.visible import shortened
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sacctmgr_qos import MOST_USERS, PLAIN_NAME, QosInDatabase
+from tesched_slurm.uptime import uptime_s
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class LimitsInForce:
     #: seconds for which they are believed
     age_s: float = LIMITS_AGE_S
     #: a clock that only runs
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
     clock: Callable[[], float] = time.time
     #: what slurmdbd alone says of them
     in_database: QosInDatabase = field(init=False)

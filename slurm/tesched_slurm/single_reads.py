@@ -6,7 +6,6 @@ with several ids loads the whole queue (22.05), so that each job has calls of it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +21,7 @@ from tesched_slurm.details import DetailsQuery
 from tesched_slurm.job_records import UNREADABLE, read_job
 from tesched_slurm.run_command import Call, Commands
 from tesched_slurm.scontrol_cluster import KnownNodes, read_nodes, read_partitions, read_reservations
+from tesched_slurm.uptime import uptime_s
 from tesched_slurm.user_names import in_doubt_if_nameless
 
 #: Jobs that are read at the same time.
@@ -37,7 +37,7 @@ class CommandsSingleReads:
     standing: Callable[[Snapshot, float], Snapshot | Failure]
     #: nodes of the last answer, polls' or these
     nodes: KnownNodes = field(default_factory=KnownNodes)
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
 
     def records(self, job_ids: Sequence[JobId], within_s: float) -> Mapping[JobId, Job] | Failure:
         """Read these jobs as they are now, each with the other records of the array whose id it is."""

@@ -20,7 +20,6 @@ import json
 import logging
 import re
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,6 +38,7 @@ from tesched_slurm.sbatch_options import (
     LETTERS_WITH_THEIR_WORD,
     long_option,
 )
+from tesched_slurm.uptime import uptime_s
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ class SubmitLines:
     """
 
     commands: Commands
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float] = uptime_s
     #: a text that no user can have known when its job was submitted
     draw: Callable[[], str] = secrets.token_hex
     _awaited: dict[Hashable, _Awaited] = field(default_factory=dict)

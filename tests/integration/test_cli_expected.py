@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -91,3 +92,18 @@ def test_quantiles_are_read_at_the_levels_and_of_the_cluster_of_the_last_daemon(
     assert expected is not None
     found = {level: round(quantile_s) for level, quantile_s in expected["quantiles_s"].items()}
     assert found == {"0.1": 60, "0.5": 600, "0.8": 1140, "0.9": 1200}
+
+
+def test_the_time_for_which_it_was_suspended_is_no_run_time(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine, now = open_store(url), time.time()
+    finished_runs.add(engine, [LEARNED])
+    writer = Writer(engine)
+    writer.look(now - 900, job(1, JobState.RUNNING, start_time=now - 1000))
+    writer.look(now - 850, job(1, JobState.SUSPENDED, start_time=now - 1000))
+    writer.look(now, job(1, JobState.SUSPENDED, start_time=now - 1000))
+    engine.dispose()
+    argv = ["explain", "1", "--json", "--config", str(path)]
+    expected = json.loads(CliRunner().invoke(main, argv, catch_exceptions=False).output)["expected"]
+    assert expected["ran_s"] == pytest.approx(150, abs=5)
+    assert expected["quantiles_s"]["0.5"] == pytest.approx(600, abs=1)

@@ -45,7 +45,7 @@ def out(config: Path, *argv: str) -> str:
     return answer.stdout
 
 
-def forgotten(engine: Engine) -> None:
+def forgotten(engine: Engine) -> Writer:
     """Write three jobs that were seen at 220, and that Slurm no longer knows at 900: the daemon was away meanwhile."""
     running = job(1, RUNNING, nodes=["n1"], user=ME, start_time=100.0, time_limit_s=600)
     suspended = job(2, SUSPENDED, nodes=["n2"], user=ME, start_time=100.0, time_limit_s=600)
@@ -54,6 +54,7 @@ def forgotten(engine: Engine) -> None:
     writer.look(160.0, running, suspended, pending)
     writer.look(220.0, running, suspended, pending)
     writer.look(900.0, job(4, RUNNING, nodes=["n1"], user=ME, start_time=890.0))
+    return writer
 
 
 def test_jobs_shows_them_as_gone_and_up_to_when_they_were_last_seen(site: tuple[Path, Engine]) -> None:
@@ -66,6 +67,31 @@ def test_jobs_shows_them_as_gone_and_up_to_when_they_were_last_seen(site: tuple[
         ["3", "GONE", "GONE", "00:00", "UNLIMITED", "(Slurm", "no", "longer", "knows", "it)"],
     ]
     assert [line.split()[0] for line in out(config, "jobs", "--noheader").splitlines()] == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("asks_for", "shown"),
+    [
+        (["-t", "GONE"], ["1", "2", "3"]),
+        (["-t", "gone,R"], ["1", "2", "3", "4"]),
+        (["-t", "R"], ["4"]),
+        (["-t", "R", "--all"], ["4"]),
+        (["-t", "PD,GONE", "--mine"], ["1", "2", "3"]),
+        (["-t", "CD"], []),
+        (["-t", "CD", "--all"], ["5"]),
+        (["-t", "GONE,CD"], ["1", "2", "3"]),
+    ],
+)
+def test_a_state_means_the_jobs_that_are_shown_with_it(
+    site: tuple[Path, Engine], asks_for: list[str], shown: list[str]
+) -> None:
+    config, engine = site
+    writer = forgotten(engine)
+    last = job(4, RUNNING, nodes=["n1"], user=ME, start_time=890.0)
+    writer.look(910.0, last, job(5, JobState.COMPLETED, user=ME, start_time=890.0, end_time=905.0))
+    writer.look(1900.0, last)  # Slurm has forgotten job 5, whose end was seen
+    lines = out(config, "jobs", *asks_for, "--noheader").splitlines()
+    assert [line.split()[0] for line in lines] == shown
 
 
 def test_ones_own_have_no_word_on_what_comes_next(site: tuple[Path, Engine]) -> None:

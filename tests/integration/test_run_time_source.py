@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from tesched_core.model.cluster import Job, JobState, Request, SlurmSettings
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.columns_of import columns_of
 from tesched_daemon import run_time_source
 from tesched_daemon.run_time_source import AGE_S, REFRESH_S, LearnedRunTimes
 from tesched_db import finished_runs, run_time_levels
@@ -20,6 +21,7 @@ from tesched_db.run_time_levels import WrittenLevels
 from tesched_predict.history import FinishedRun, JobFacts
 from tesched_predict.quantiles import LEVELS
 from tesched_slurm.job_bounds import LATEST, MOST, MOST_COUNT, within_bounds
+from tesched_testcluster.harness.store_examples import Writer
 
 from tests.builders import NOW, cluster, node, running, share, waiting
 from tests.examples import examples
@@ -256,3 +258,26 @@ def test_the_levels_that_it_reads_at_are_in_the_store_and_written_again_when_the
     written = run_time_levels.newest(store)
     assert written == WrittenLevels(cluster="here", levels=dict(zip(LEVELS, source.run_times.levels(), strict=True)))
     assert written.levels != nominal
+
+
+@pytest.mark.parametrize("is_suspended", [False, True])
+def test_a_suspension_is_no_part_of_a_run_and_puts_its_end_off(store: Engine, is_suspended: bool) -> None:
+    """A job that began 1,000 s ago and was suspended for 900 s of that has run for 100 s of the 600 s expected."""
+    learn(store, *[600.0] * 20)
+    runs = train(1, 1000)
+    suspended = replace(runs, state=JobState.SUSPENDED)
+    writer = Writer(store)
+    writer.look(NOW - 990, runs)
+    writer.look(NOW - (900 if is_suspended else 950), suspended)
+    now = suspended if is_suspended else runs
+    writer.look(NOW - 50, now)
+    snapshot = seen(now)
+    source = LearnedRunTimes(engine=store)
+    expected = source.read(snapshot, waiting=False)
+    one = expected[JobId(1)]
+    assert (round(one.median_s), round(one.suspended_s)) == (600, 900)
+    found = columns_of(replace(snapshot, expected=expected)).running
+    assert found.ends_at.tolist() == [pytest.approx(NOW + 500, abs=1)]
+    # In the next run it has not been suspended.
+    again = replace(seen(replace(runs, restarts=1, start_time=NOW + 20)), taken_at=NOW + 30)
+    assert source.read(again, waiting=False)[JobId(1)].suspended_s == 0

@@ -266,7 +266,9 @@ class Driver:
             {**traits, JobId(job_id): replace(traits[JobId(job_id)], job_class=JobClass.BE)}
         )
         of_round = {
-            key: replace(order, victims=tuple(replace(one, purpose=Purpose.ROUND) for one in order.victims))
+            key: replace(
+                order, made_for_te=False, victims=tuple(replace(one, purpose=Purpose.ROUND) for one in order.victims)
+            )
             for key, order in orders.items()
             if order.preemptor == job_id
         }

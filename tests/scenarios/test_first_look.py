@@ -412,9 +412,9 @@ def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resourc
 
 def test_so_it_is_not_while_a_be_job_is_to_have_its_turn_on_them() -> None:
     drive = beside_one_that_fits()
-    drive.start = drive.start.with_traits({**drive.start.traits, JobId(8): traits(JobClass.BE)})
+    drive.turns(8)
     drive.cycle(1)
-    assert drive.open_orders() == [1, 2], "the first is as one of a round"
+    assert drive.open_orders() == [1, 2]
     assert asked(drive) == [BE]
 
 

@@ -71,3 +71,23 @@ def test_a_run_that_begins_as_best_effort_is_on_trial_all_the_same() -> None:
     assert requeued(drive, 6) == []
     assert drive.order().ending is Ending.NO_RUN
     assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
+
+
+def test_an_order_without_victims_ends_too() -> None:
+    first = replace(waiting(8, cpus=32, priority=200), user="bob")
+    drive = Driver([node("n1")], [first, replace(waiting(TE, cpus=32), user="eve")], run_times={8: 600})
+    drive.obeys(*drive.cycle(0))
+    assert drive.open_orders() == [1]
+    assert drive.order().victims == ()
+    says(drive, JobClass.BE)
+    drive.cycle(5)
+    assert drive.order().ending is Ending.CHANGED
+
+
+def test_a_turn_without_victims_goes_on() -> None:
+    first = replace(waiting(8, cpus=32, priority=200), user="bob")
+    drive = Driver([node("n1")], [first, replace(waiting(TE, cpus=32), user="eve")], run_times={8: 600})
+    drive.obeys(*drive.cycle(0))
+    drive.turns(TE)
+    drive.cycle(5)
+    assert drive.order().ending is None

@@ -29,7 +29,7 @@ class Expected:
     likeness: str = ""
     runs: int = 0
     shorter: float | None = None
-    #: seconds since its present run began, also those for which it was suspended: so the daemon counts
+    #: seconds of its present run, without those for which it was suspended: so the daemon counts
     ran_s: float = 0.0
 
     @property
@@ -52,7 +52,7 @@ def of_job(engine: Engine, job: JobView, *, learns: bool) -> Expected | None:
         return None
     runs_for_s = 0.0
     if job.state is not JobState.PENDING and job.start_time is not None:
-        runs_for_s = max(time.time() - job.start_time, 0.0)
+        runs_for_s = job.run_s(time.time())
     prediction = _predicted(engine, _facts(job), runs_for_s)
     if prediction is None:
         return None

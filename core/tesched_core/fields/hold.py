@@ -4,6 +4,11 @@ A policy proposes `HoldJob` for a job at each poll for as long as the job is to 
 that no policy wants held any more is released; so is one whose order opens, since it can start on its own nodes alone
 then. A hold is believed when it is seen, and a job that its user holds is left to the user.
 
+An operator's hold is shown as tesched's is (JobHeldAdmin). So none is sent to a job that is held by now
+(`slurm/right_before.py`), and one that was not sent, or that Slurm refused, is not believed when a hold is seen. What
+an operator holds in the moment between that query and the command, after a command that got no answer, or while
+tesched holds it already counts as tesched's: Slurm keeps no trace of it.
+
 A job that the submission hook holds (`model/hook.py`) is taken over as if tesched itself had held it: it is released
 unless it must wait on, as it must by `guard.bound`. Then it is held anew, as by an operator, so that its user can't
 release it. Where Slurm lets no operator remove the hook's mark, it is remembered that the hook's hold is over: a later
@@ -22,7 +27,16 @@ from typing import Any
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed, open_now
 from tesched_core.fields.other_hand import note_releases, see_other_hands
-from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
+from tesched_core.model.actions import (
+    FailureKind,
+    Outcome,
+    Reason,
+    ReasonCode,
+    SetField,
+    Status,
+    holds,
+    releases,
+)
 from tesched_core.model.change import FREE, HELD, LET_THROUGH, Change, first_change
 from tesched_core.model.cluster import HELD_BY_ITS_USER, HELD_BY_US, Job
 from tesched_core.model.field import Field, HoldState
@@ -67,7 +81,7 @@ class HoldRule(Lever):
         new = [job_id for job_id in new if not context.is_refused(Field.HOLD, jobs[job_id].user)]
         newest = max(jobs) if new else None
         for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
-            held[job_id] = replace(_hold(job_id, context), shown=newest)
+            held[job_id] = replace(_anew(jobs[job_id], held.get(job_id), context), shown=newest)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
             context.actions.append(_set(job_id, reason, HoldState.HELD))
 
@@ -84,7 +98,10 @@ class HoldRule(Lever):
         self._release({}, {}, served, context, inf)
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
-        """Take in that a job stays held, as its release did not reach Slurm for certain, or is not: in shadow mode."""
+        """Take in that a job stays held, as its release did not reach Slurm for certain, or that its hold did not.
+
+        A hold that such a job shows later is another hand's, but for the submission hook's; in shadow mode it has none.
+        """
         held = context.changes_of(self.name)
         for outcome in outcomes:
             action, one = outcome.action, held.get(outcome.action.job_id)
@@ -92,6 +109,11 @@ class HoldRule(Lever):
                 held[action.job_id] = replace(one, value=HELD)
             elif holds(action) and one is not None and outcome.status is Status.WOULD:
                 held[action.job_id] = replace(one, dry=True)
+            elif holds(action) and one is not None and one.at == one.since and certainly_failed(outcome):
+                if one.before == HELD and not _is_as_wanted(outcome):
+                    del held[action.job_id]  # the hook's is in place, and is taken over again
+                else:
+                    held[action.job_id] = replace(one, restored=True)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count the holds that are to be ended. Of a job that runs none can be."""
@@ -159,6 +181,18 @@ class HoldRule(Lever):
 
 def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
     return first_change(job_id, Field.HOLD, FREE, HELD, context.now)
+
+
+def _anew(job: Job, one: Change[int] | None, context: CycleContext) -> Change[int]:
+    """Hold that is to be sent: since when it may have arrived, and whether the submission hook's is in place."""
+    was_sent = one is not None and not one.restored and one.at > NEVER
+    before = HELD if is_held_by_hook(job) else None
+    return replace(_hold(job.job_id, context), before=before, since=one.since if one and was_sent else context.now)
+
+
+def _is_as_wanted(outcome: Outcome) -> bool:
+    """Check whether the job was held already, or waits no more."""
+    return outcome.failure is not None and outcome.failure.kind is FailureKind.ALREADY_DONE
 
 
 def _set(job_id: JobId, reason: Reason, value: HoldState) -> SetField:

@@ -21,7 +21,7 @@ has (22.05). So what it has of tesched's is remembered, without an order, and pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.refused import PUTS_BACK, field_of
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.jobs_there import TasksThere
 
 #: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
 MAX_PRIORITY = 4294967293
@@ -154,15 +155,14 @@ def put_back(  # noqa: PLR0917 - a change, and how it is put back
     return True
 
 
-def outlasts_its_job(one: Change[Any], jobs: Mapping[JobId, Job]) -> bool:
+def outlasts_its_job(one: Change[Any], there: TasksThere) -> bool:
     """Check whether only jobs that have ended show a raise: it is put back if their users requeue them."""
     if one.since is not None or one.field not in {Field.NICE, Field.PRIORITY}:
         return False
-    job = jobs.get(one.job_id)
+    job = there.jobs.get(one.job_id)
     if job is not None and job.array_job_id != one.job_id:
         return job.finished
-    tasks = (task for task in jobs.values() if task.array_job_id == one.job_id and not task.finished)
-    return not any(is_ours(task, one) for task in tasks)
+    return not any(is_ours(task, one) for task in there.of(one.job_id) if not task.finished)
 
 
 def is_futile(one: Change[int], job: Job) -> bool:

@@ -32,6 +32,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.jobs_there import TasksThere
 from tesched_core.policy import BoostJob
 
 #: why a nice value is raised, by its purpose
@@ -131,8 +132,8 @@ class NiceRule(FieldLever[int]):
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count the raises that are to be put back, and can be; a boost that changed nothing ends as well."""
-        jobs = snapshot.jobs
-        raises = [one for one in memory.changes_of(self.name).values() if not outlasts_its_job(one, jobs)]
+        there = TasksThere(snapshot.jobs)
+        raises = [one for one in memory.changes_of(self.name).values() if not outlasts_its_job(one, there)]
         return sum(one.by is By.QUEUE or not one.restored for one in raises)
 
     def _put_back_all(

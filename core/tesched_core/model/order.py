@@ -53,7 +53,8 @@ class Ending(StrEnum):
     NOT_LOOKED_AT = "not_looked_at"
     #: it asks for more than when the order was made, or for another partition
     GROWN = "grown"
-    #: its user has changed its request: it may not start on the order's nodes, or a victim need not leave for it
+    #: its user has changed its request: it may not start on the order's nodes, or a victim need not leave for it. Or a
+    #: victim stays, as the site protects it by now, and what the others free is too little
     CHANGED = "changed"
     #: a node on which resources were freed starts no jobs any more
     NODE_GONE = "node_gone"
@@ -264,6 +265,8 @@ class Order:
     nodes: tuple[str, ...]
     #: empty if the resources were free and only the queue's order stood in the way
     victims: tuple[Victim, ...]
+    #: its preemptor was a TE job when it was made; else it is the turn of a BE job
+    made_for_te: bool = False
     #: until when it waits for resources to be released, before a victim is notified
     waits_until: UnixSeconds | None = None
     #: of a preemptor that is a job array: the newest task that it had started when the order was made, and from its

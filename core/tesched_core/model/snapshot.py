@@ -38,7 +38,7 @@ class JobClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedRun:
-    """Run time that is expected of a job's run, from its start, seconds: three quantiles."""
+    """Run time that is expected of a job's run, seconds, without its suspensions: three quantiles."""
 
     #: 1 in 10 runs is shorter: for the bound on the slowdown, which a short run time makes stricter
     low_s: float
@@ -48,6 +48,8 @@ class ExpectedRun:
     high_s: float
     #: learned from runs like it; else its owner's word
     learned: bool = True
+    #: for how long the run was suspended: it ends as much later
+    suspended_s: float = 0.0
 
     @staticmethod
     def said(run_s: float) -> ExpectedRun:

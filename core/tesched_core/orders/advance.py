@@ -17,7 +17,6 @@ from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.left_held import LEFT_HELD_RULE
 from tesched_core.fields.of_orders import carry_out, place_victim, returning, settle, why_overruled
 from tesched_core.guard.budget import lately, paying
-from tesched_core.guard.eligibility import protected
 from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
@@ -60,9 +59,7 @@ from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes
 from tesched_core.orders.started import has_run_again, started_run
 from tesched_core.orders.suspend import SUSPEND_LEVER
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
-from tesched_core.placement.awaits_reservation import ReservationsAhead
-from tesched_core.placement.can_return import why_it_cannot_return
-from tesched_core.placement.latest_start import leaves_within_s
+from tesched_core.orders.withheld import why_short, why_withheld
 from tesched_core.placement.lost_nodes import gone_nodes, is_silent, may_come_back
 
 
@@ -102,6 +99,8 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
     if order.state is OrderState.OPEN and order.preemptor not in context.absent:
         if why := given_up(order, context):
             order = end_wait(order, Ending.CHANGE_REFUSED, why, context)
+        elif why := why_short(order, context):
+            order = end_wait(order, Ending.CHANGED, why, context)
         else:
             carry_out(order, context)
     victims = tuple(_advance_victim(victim, order, context) for victim in order.victims)
@@ -138,9 +137,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif (back := returned(order, job, context)) is not None and not _moves(order):
         order = of_run(order, back)
         ending, text = Ending.NO_RUN, f"job {back.label} has started and is back in the queue already"
-    elif (order.for_te or order.waits) and job.pending and context.snapshot.job_class(job.job_id) is not JobClass.TE:
+    elif _is_for_te(order) and job.pending and context.snapshot.job_class(job.job_id) is not JobClass.TE:
         # By its user's word, a change of its partition, or new rules. What it started now would be no TE job's run.
-        # No policy lets a BE job wait for what comes free.
         ending, text = Ending.CHANGED, f"job {job.label} is no TE job any more"
     elif grown := _grown(order, job, context):
         ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
@@ -202,6 +200,11 @@ def _grown(order: Order, job: Job, context: CycleContext) -> str:
 def _moves(order: Order) -> bool:
     """Check whether the preemptor is one of its own victims: it waits a while before it may start again."""
     return any(victim.job_id == order.preemptor for victim in order.victims)
+
+
+def _is_for_te(order: Order) -> bool:
+    # No policy lets a BE job wait for what comes free.
+    return order.made_for_te or order.for_te or order.waits
 
 
 def _is_unclear(order: Order, context: CycleContext) -> bool:
@@ -354,11 +357,8 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
     if job.completing or job.state is not JobState.RUNNING:
         return victim
     if victim.state is VictimState.PLANNED:
-        # It may have waited for minutes (`orders/leave_together.py`).
-        if not victim.by_suspending and (not job.requeueable or _cannot_return(victim, job, context.snapshot)):
-            return _spare(victim, order, context, "Slurm would not start it again by now; it goes on")
-        if protected(job, context.limits):
-            return _spare(victim, order, context, "the site protects it by now; it goes on")
+        if why := why_withheld(victim, job, context):
+            return _spare(victim, order, context, f"{why}; it goes on")
         return give_notice(victim, job, order, context)
     if victim.state is VictimState.NOTICED and victim.deadline is not None and context.now >= victim.deadline:
         return REQUEUE_LEVER.ask(victim, order, context, ReasonCode.GRACE_OVER)
@@ -369,11 +369,6 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
                 return _spare(victim, order, context)
             return REQUEUE_LEVER.ask(to_end(victim, job), order, context, ReasonCode.GRACE_OVER)
     return victim
-
-
-def _cannot_return(victim: Victim, job: Job, snapshot: Snapshot) -> bool:
-    leaves_s = leaves_within_s(victim, snapshot.settings.kill_wait_s)
-    return bool(why_it_cannot_return(job, snapshot) or ReservationsAhead.of(snapshot).awaited_by(job, leaves_s))
 
 
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:

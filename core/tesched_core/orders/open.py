@@ -47,6 +47,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
         expires_at=(context.now if waits_until is None else waits_until) + lasts_s(plan.preemptor, victims, context),
         nodes=nodes,
         victims=victims,
+        made_for_te=purpose is Purpose.TE,
         waits_until=waits_until,
         newest_task=before.newest_task if before else newest_task(job, context),
         size=size_of(job, context.own_request(job)),

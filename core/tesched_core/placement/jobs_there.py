@@ -1,4 +1,4 @@
-"""Jobs by the nodes that they are on."""
+"""Jobs by the nodes that they are on, and tasks by their job array."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain
 
 from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 
 
@@ -44,3 +45,22 @@ class JobsThere:
                 for share in job.allocation:
                     found[share.node] += dict(share.tres.gres).get(device, 0)
         return self._held[device]
+
+
+class TasksThere:
+    """Records of job arrays, by the array: found when they are needed, and once for these jobs."""
+
+    def __init__(self, jobs: Mapping[JobId, Job]) -> None:
+        self.jobs = jobs
+
+    def of(self, array: JobId) -> Sequence[Job]:
+        """Return the records of an array, in the jobs' order."""
+        return self._by_array.get(array, ())
+
+    @cached_property
+    def _by_array(self) -> Mapping[JobId, Sequence[Job]]:
+        found: dict[JobId, list[Job]] = {}
+        for job in self.jobs.values():
+            if job.array_job_id is not None:
+                found.setdefault(job.array_job_id, []).append(job)
+        return found

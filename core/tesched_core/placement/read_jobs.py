@@ -261,5 +261,9 @@ def _with_expected(holders: KnownHolders, snapshot: Snapshot) -> KnownHolders:
     learned = holders.learned.copy()
     for row in changed.tolist():
         one = expected[row]
-        learned[row] = (nan, inf) if one is None else (one.low_s if one.learned else nan, one.median_s)
+        # From its start on: when it ends follows from it.
+        late_s = 0.0 if one is None else one.suspended_s
+        learned[row] = (
+            (nan, inf) if one is None else (one.low_s + late_s if one.learned else nan, one.median_s + late_s)
+        )
     return replace(holders, expected=expected, learned=learned)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as with_default
 from typing import cast
 
 import pytest
@@ -15,6 +16,7 @@ from tesched_slurm.columns import QueueRow
 from tesched_slurm.commands_actuator import CommandsActuator
 from tesched_slurm.pyslurm_client import PyslurmActuator
 from tesched_slurm.pyslurm_process import PyslurmProcess
+from tesched_slurm.right_before import PRIORITY_TYPE_AGE_S, NiceReleases
 
 from tests.builders import hold, release
 from tests.unit.slurm.squeue_says import PLAIN
@@ -30,6 +32,7 @@ WAITS = PLAIN._replace(state="PENDING", priority_long="100", reason="Resources")
 BY_ITS_USER = WAITS._replace(priority_long="0", reason="JobHeldUser")
 BY_AN_ADMIN = WAITS._replace(priority_long="0", reason="JobHeldAdmin")
 BY_THE_HOOK = BY_ITS_USER._replace(admin_comment=HOOK_MARK)
+BY_AN_ADMIN_AFTER_THE_HOOK = BY_AN_ADMIN._replace(admin_comment=HOOK_MARK)
 BY_ITS_USER_AFTER_A_RUN = BY_THE_HOOK._replace(restart_cnt="1")
 BASIC, MULTIFACTOR = "priority/basic", "priority/multifactor"
 
@@ -39,6 +42,8 @@ class WithConfig(Answers):
     """slurmctld has this PriorityType; empty: it does not say."""
 
     priority_type: str = BASIC
+    #: one for each read of it
+    reads: list[str] = with_default(default_factory=list)
 
     def run_bytes(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
@@ -46,6 +51,7 @@ class WithConfig(Answers):
         """Return the answer."""
         if tuple(argv) != ("scontrol", "show", "config"):
             return super().run_bytes(argv, variables, enough=enough)
+        self.reads.append(self.priority_type)
         if not self.priority_type:
             return Failure(kind=FailureKind.UNREACHABLE, message="no answer")
         return (
@@ -65,11 +71,13 @@ CASES = [
     (HOLD, BY_ITS_USER, False),
     (HOLD, BY_AN_ADMIN, False),
     (HOLD, BY_THE_HOOK, True),
+    (HOLD, BY_AN_ADMIN_AFTER_THE_HOOK, False),
     (HOLD, BY_ITS_USER_AFTER_A_RUN, False),
     (HOLD, WAITS, True),
     (RELEASE, BY_ITS_USER, False),
     (RELEASE, BY_AN_ADMIN, True),
     (RELEASE, BY_THE_HOOK, True),
+    (RELEASE, BY_AN_ADMIN_AFTER_THE_HOOK, True),
     (RELEASE, BY_ITS_USER_AFTER_A_RUN, False),
     (RAISE, BY_ITS_USER, False),
     (RAISE, BY_AN_ADMIN, False),
@@ -97,3 +105,31 @@ def test_a_held_jobs_nice_value_is_set_where_that_does_not_start_it(
 ) -> None:
     outcome, has_sent = acted(RAISE, BY_ITS_USER, client, priority_type)
     assert (outcome.status is Status.SENT, has_sent) == (is_sent, is_sent)
+
+
+@pytest.mark.parametrize("priority_type", [MULTIFACTOR, ""])
+@pytest.mark.parametrize("client", ["commands", "pyslurm", "pyslurm, of an array"])
+def test_slurms_priority_type_is_read_once_for_all_held_jobs_of_a_turn(client: str, priority_type: str) -> None:
+    # The last task of one goes through the commands.
+    row = BY_AN_ADMIN._replace(array_task_id="3") if "array" in client else BY_AN_ADMIN
+    slurm, process = WithConfig(seen=[row], priority_type=priority_type), Process()
+    actuator = (
+        CommandsActuator(commands=slurm)
+        if client == "commands"
+        else PyslurmActuator(process=cast("PyslurmProcess", process), commands=slurm)
+    )
+    for _ in range(3):
+        actuator.act(RAISE)
+    assert len(slurm.reads) == 1
+
+
+def test_it_is_read_again_in_a_later_turn() -> None:
+    slurm, at = WithConfig(seen=[]), [0.0]
+    nice_releases = NiceReleases(commands=slurm, stopwatch=lambda: at[0])
+    assert [nice_releases.now(), nice_releases.now()] == [True, True]
+    at[0] = PRIORITY_TYPE_AGE_S
+    nice_releases.now()
+    assert len(slurm.reads) == 1
+    at[0] += 1
+    nice_releases.now()
+    assert len(slurm.reads) == 2

@@ -337,6 +337,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.Float(53), nullable=False),
         sa.Column("expires_at", sa.Float(53), nullable=False),
         sa.Column("nodes", sa.JSON(), nullable=False),
+        sa.Column("made_for_te", sa.Boolean(), nullable=False),
         sa.Column("waits_until", sa.Float(53), nullable=True),
         sa.Column("newest_task", sa.BigInteger(), nullable=True),
         sa.Column("lost_nodes", sa.JSON(), nullable=False),
