@@ -100,8 +100,7 @@ def step(
     columns, known = _columns(snapshot, memory)
     answers.capacity = columns.capacity
     memory = replace(memory, cycle=memory.cycle + 1)
-    memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))
-    context.longest_wait_s = longest_wait_s
+    memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused), longest_wait_s=longest_wait_s)
     memory = see_returns(see_what_slurm_did(reopened(memory, context), context), context)
     for lever in levers:
         lever.follow(context)

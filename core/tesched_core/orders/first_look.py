@@ -54,6 +54,8 @@ from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 #: as scontrol and squeue write it; of a reservation Slurm says another word behind the comma
 _NODE_OF_ANOTHER = re.compile(r"ReqNodeNotAvail,[ _]UnavailableNodes:")
+#: in which a turn's job is released and raised, and Slurm's word on it is seen; and one that fails
+_POLLS = 3
 _TEXT = "it was put at the head of the queue; no victim is notified until Slurm has considered it there"
 
 
@@ -230,7 +232,8 @@ def with_time_to_leave(order: Order, context: CycleContext) -> Order:
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
     """Check whether Slurm should long have considered the order's job at the head of its queue."""
     if awaits_look(order, context):
-        return context.now > order.created_at + LOOK_WITHIN_S
+        # It is bound and released at one poll, raised at the next, and what Slurm says then is seen at the third.
+        return context.now > order.created_at + max(LOOK_WITHIN_S, _POLLS * context.longest_wait_s)
     if not order.waits or order.waits_until is None:
         return False
     overdue = context.now > order.waits_until + LOOK_WITHIN_S
