@@ -266,3 +266,19 @@ def test_with_long_polls_a_turn_has_three_for_slurms_word() -> None:
     site.passes()
     site.cycle(600)
     assert notified(site)
+
+
+DOWN = "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions"
+
+
+@pytest.mark.parametrize(
+    ("word", "licences", "leaves"), [(DOWN, "matlab", False), (DOWN, "", True), ("Resources", "matlab", True)]
+)
+def test_that_nodes_are_down_or_reserved_hides_a_licence_that_the_job_lacks(
+    word: str, licences: str, leaves: bool
+) -> None:
+    site = in_its_turn(as_submitted=lambda job: replace(job, licenses=licences))
+    site.obeys(*site.cycle(361))
+    site.change(C, reason=word)
+    site.cycle(362)
+    assert notified(site) is leaves

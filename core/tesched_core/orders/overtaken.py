@@ -68,9 +68,7 @@ def _orders_before(order: Order, context: CycleContext) -> tuple[Order, ...]:
     Its own job is none of them.
     """
     return tuple(
-        one
-        if one.order_id < order.order_id or any(map(was_asked, one.victims))
-        else replace(one, preemptor=_NO_JOB)
+        one if one.order_id < order.order_id or any(map(was_asked, one.victims)) else replace(one, preemptor=_NO_JOB)
         for one in context.orders
     )
 
