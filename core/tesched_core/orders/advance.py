@@ -67,13 +67,7 @@ from tesched_core.placement.lost_nodes import gone_nodes, is_silent, may_come_ba
 
 
 def advance(
-    memory: Memory,
-    snapshot: Snapshot,
-    columns: ClusterColumns,
-    limits: Limits,
-    *,
-    paused: bool = False,
-    longest_wait_s: float = 0.0,
+    memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits, *, paused: bool, longest_wait_s: float
 ) -> tuple[Memory, CycleContext]:
     """Return the orders after what the snapshot shows, in the memory, and what follows from that, in the context.
 

@@ -187,14 +187,14 @@ def awaits_look(order: Order, context: CycleContext) -> bool:
     """Check whether the victims of a BE job's turn are not notified yet: Slurm has not said that it lacks resources.
 
     Of one that runs, and moves to other nodes, no word is awaited: it is within its limits. One that asks for shards
-    might start beside its victims, on a GPU that it is not to share with them.
+    might start beside victims that have shards as well, on a GPU that it is not to share with them.
     """
     job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or context.snapshot.job_class(job.job_id) is not JobClass.BE:
         return False
     if not order.victims or any(map(was_asked, order.victims)):
         return False
-    if dict(demand_per_node(job.request).gres).get(SHARD):
+    if _wants_shards(job) and any(_wants_shards(context.snapshot.jobs.get(one.job_id)) for one in order.victims):
         return False
     if considered_at_the_head(job, context.snapshot, context.changes_of(Field.NICE).get(job.job_id)):
         return False
@@ -204,6 +204,10 @@ def awaits_look(order: Order, context: CycleContext) -> bool:
         job = replace(job, priority=1, reason="")
     is_unclear = has_reason(job.reason) and job.reason != "Priority"
     return is_unclear or not waits_for_resources_alone(job, context.snapshot, context.limits)
+
+
+def _wants_shards(job: Job | None) -> bool:
+    return job is None or bool(dict(demand_per_node(job.request).gres).get(SHARD))
 
 
 def _stands_behind_another_turn(order: Order, job: Job, context: CycleContext) -> bool:
