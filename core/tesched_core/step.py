@@ -46,8 +46,8 @@ from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
 from tesched_core.orders.settled import excuse_waits
 from tesched_core.orders.summary import summary
-from tesched_core.orders.te_queue import te_queue
 from tesched_core.orders.te_first import without_waiting_turns
+from tesched_core.orders.te_queue import te_queue
 from tesched_core.orders.tell_users import Telling, tell_users
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.deadlines import Deadlines

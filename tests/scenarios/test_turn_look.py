@@ -282,3 +282,22 @@ def test_that_nodes_are_down_or_reserved_hides_a_licence_that_the_job_lacks(
     site.change(C, reason=word)
     site.cycle(362)
     assert notified(site) is leaves
+
+
+def test_what_a_victim_gives_back_that_ends_by_itself_is_counted_already() -> None:
+    site = beside_free()
+    come(site, share("v", 1, 1, {"gpu:v100": 1}))
+    site.completing(A, JobState.COMPLETED)
+    site.cycle(362)
+    assert site.order(1).ending is Ending.OVERTAKEN
+
+
+def test_a_users_own_job_that_is_ahead_on_the_node_would_have_what_is_freed_there() -> None:
+    site = in_its_turn()
+    mine = Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 1),), required_nodes=("v",))
+    site.submits(replace(queued(NEWCOMER), request=mine, reason="Resources", priority=10**6), like=A)
+    for at_s in range(361, 461, 10):
+        site.change(C, reason=SECOND_THERE)
+        site.obeys(*site.cycle(at_s))
+        assert not notified(site)
+    assert site.order(1).ending is Ending.NOT_LOOKED_AT

@@ -12,7 +12,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 
 from tests.builders import NOW, node, traits, waiting
-from tests.scenarios.test_gavel_rounds import A, C, GPU, TRIAL, kinds, on, queued
+from tests.scenarios.test_gavel_rounds import GPU, TRIAL, A, C, kinds, on, queued
 from tests.scenarios.test_turn_look import BOTH, LateSite, in_its_turn, leave
 
 

@@ -15,7 +15,9 @@ started.
 The turn of a BE job is another matter: it is bound to its nodes and, where tesched holds it, hidden by that hold is
 what else it waits for (Slurm says JobHeldAdmin). So its order is opened, it is released and raised, and its victims are
 notified once Slurm says that it lacks resources (`awaits_look`): it starts on its own nodes alone meanwhile. If Slurm
-says a limit, or nothing within `LOOK_WITHIN_S`, its victims go on, and it is left to Slurm for guard.retry_after_s.
+says a limit, or nothing within `LOOK_WITHIN_S` and three polls, its victims go on, and it is left to Slurm for
+guard.retry_after_s. Nothing is kept for it meanwhile: others may take its place (`overtaken.py`), and TE jobs its
+victims as well (`te_first.py`).
 
 With guard.await_first_look = "auto" that is not awaited for a job that can wait for nothing but resources, so that
 Slurm's word is not needed (`waits_for_resources_alone`). With false the site says so of each job that requests nodes
@@ -215,6 +217,9 @@ def _stands_behind_another_turn(order: Order, job: Job, context: CycleContext) -
 
     A pass gives no further job to nodes that one ahead requires and waits for: of two jobs that are bound to one node
     the second has this reason until the first has started (tried on 22.05). Limits and licences are checked before.
+
+    It counts for orders alone. A job that its user has bound to the node (--nodelist), and that is ahead, would have
+    what is freed there: Slurm gives none of it to those behind until that one has started.
     """
     if _NODE_OF_ANOTHER.match(job.reason) is None:
         return False

@@ -63,9 +63,9 @@ def overtaken(order: Order, job: Job, context: CycleContext) -> str:
 
 
 def _orders_before(order: Order, context: CycleContext) -> tuple[Order, ...]:
-    """Return the open orders as they count for one that has notified no victim yet: the jobs of later ones are not there.
+    """Return the open orders as they count for one that has notified no victim yet.
 
-    Its own job is none of them.
+    Its own job is not there, nor are those of later ones whose victims have not been notified either.
     """
     return tuple(
         one if one.order_id < order.order_id or any(map(was_asked, one.victims)) else replace(one, preemptor=_NO_JOB)
@@ -85,8 +85,9 @@ def _fits_after(before: Iterable[Order], order: Order, job: Job, context: CycleC
 def _holders_of_what_it_lacks(order: Order, job: Job, capacity: Capacity, context: CycleContext) -> list[Job]:
     """Return the jobs that hold any of what the job lacks on the order's nodes, or keep it from one.
 
-    Those that are to leave for an order are none of them. `capacity` is by the jobs alone: nodes are read after them, and what a node says that it holds may be the job itself. Of a request
-    that is not modelled it is not known what it lacks: any job there may hold it.
+    Those that are to leave for an order are none of them. `capacity` is by the jobs alone: nodes are read after them,
+    and what a node says that it holds may be the job itself. Of a request that is not modelled it is not known what it
+    lacks: any job there may hold it.
     """
     snapshot = context.snapshot
     leave = {one.job_id for other in context.orders for one in other.victims if one.state in HOLDS_RESOURCES}
