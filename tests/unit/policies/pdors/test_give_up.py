@@ -32,13 +32,14 @@ def overtaken(order_id: int, noticed_at: float | None) -> Order:
         state=OrderState.ENDED,
         created_at=0.0,
         expires_at=60.0,
+        nodes=("a",),
         ending=Ending.OVERTAKEN,
         victims=(victim,),
     )
 
 
 @pytest.mark.parametrize(("noticed_at", "dropped"), [(None, False), (10.0, True)])
-def test_a_job_whose_place_others_take_again_and_again_is_left_to_slurm_only_if_victims_were_notified(
+def test_a_plan_is_dropped_after_several_overtaken_orders_only_if_victims_were_notified(
     noticed_at: float | None, dropped: bool
 ) -> None:
     plan = PLAN
