@@ -11,6 +11,7 @@ _PDORS, _PDORS_TURN = "policies/tesched_policies/pdors/jobs.py", "policies/tesch
 _LOOK = "core/tesched_core/orders/first_look.py"
 _TURN = "policies/tesched_policies/gavel/turn.py"
 _STEP = "core/tesched_core/step.py"
+_TE_FIRST = "core/tesched_core/orders/te_first.py"
 _BASIS, _STATE = (f"policies/tesched_policies/gavel/{name}.py" for name in ("basis", "state"))
 
 TURN_MUTATIONS = (
@@ -48,8 +49,8 @@ TURN_MUTATIONS = (
     Mutation(
         "turn: its own start there",
         _OVERTAKEN,
-        "capacity, snapshot = context.capacity_by_jobs,",
-        "capacity, snapshot = context.columns.capacity,",
+        "capacity_after_orders(before, context.snapshot, context.capacity_by_jobs)",
+        "capacity_after_orders(before, context.snapshot, context.columns.capacity)",
     ),
     Mutation(
         "turn: by the jobs' own columns",
@@ -95,8 +96,8 @@ TURN_MUTATIONS = (
     Mutation(
         "turn: of one with shards none is awaited",
         _LOOK,
-        "if dict(demand_per_node(job.request).gres).get(SHARD):",
-        "if False:",
+        "if _wants_shards(job) and any(",
+        "if False and any(",
     ),
     Mutation(
         "turn: nor without limits", _LOOK, "return is_unclear or not waits_for_resources_alone(", "return True or ("
@@ -108,13 +109,66 @@ TURN_MUTATIONS = (
         "is_unclear = False",
     ),
     Mutation(
-        "turn: the word comes in time", _LOOK, "return context.now > order.created_at + LOOK_WITHIN_S", "return False"
+        "turn: the word comes in time",
+        _LOOK,
+        "return context.now > order.created_at + max(LOOK_WITHIN_S, _POLLS * context.longest_wait_s)",
+        "return False",
     ),
     Mutation(
         "turn: what was said at its submission",
         "core/tesched_core/fields/priority.py",
         "if (order.waits or (in_round and order.victims)) and",
         "if order.waits and",
+    ),
+    Mutation("turn: long polls leave time for the word", _LOOK, "_POLLS = 3", "_POLLS = 0"),
+    Mutation(
+        "turn: beside a victim without shards it cannot start",
+        _LOOK,
+        " and any(_wants_shards(context.snapshot.jobs.get(one.job_id)) for one in order.victims):",
+        ":",
+    ),
+    Mutation(
+        "turn: what was free is taken before a notice",
+        _OVERTAKEN,
+        "or (leaving and any(map(was_asked, order.victims))):",
+        "or leaving:",
+    ),
+    Mutation(
+        "turn: of two that lack one place the first keeps it",
+        _OVERTAKEN,
+        "if one.order_id < order.order_id or any(map(was_asked, one.victims))",
+        "if False",
+    ),
+    Mutation(
+        "turn: its own job is not there yet",
+        _OVERTAKEN,
+        "if one.order_id < order.order_id or any(map(was_asked, one.victims))",
+        "if True",
+    ),
+    Mutation("turn: a victim that ends by itself", _OVERTAKEN, "if job_id not in leave]", "]"),
+    Mutation(
+        "turn: nodes are down, and a licence is lacking",
+        "core/tesched_core/intake/pending_reason.py",
+        'and job.reason != "Priority" and not job.licenses',
+        'and job.reason != "Priority"',
+    ),
+    Mutation(
+        "turn: a TE job is planned as if it were none", _TE_FIRST, "if not _waits(one, context)}", "if one is not None}"
+    ),
+    Mutation("turn: a TE job has its victims", _TE_FIRST, "if any(victim.job_id in chosen", "if any(False"),
+    Mutation("turn: a TE job has its place", _TE_FIRST, "and _is_short(turn, memory, context)", "and False"),
+    Mutation("turn: a TE job leaves it enough", _TE_FIRST, "and _is_short(turn, memory, context)", "and True"),
+    Mutation(
+        "turn: pdors: what it has done while it was left alone",
+        _PDORS_TURN,
+        "            rest = self._left(member, plan)  #",
+        "            pass  #",
+    ),
+    Mutation(
+        "turn: pdors: overtaken before a notice it has not failed",
+        "policies/tesched_policies/pdors/give_up.py",
+        "if ending is Ending.OVERTAKEN and",
+        "if False and",
     ),
     Mutation("turn: shards of its GPU", _OVERTAKEN, "columns[devices] = True", "pass"),
     Mutation("turn: of what only completes there", _OVERTAKEN, "if any(one.completing for one in there):", "if False:"),

@@ -234,7 +234,7 @@ NEAR = {
     "scontrol_limits": (_SUSPENDED, "tests/unit/slurm/test_scontrol_limits.py"),
     "sacctmgr_qos": (_SUSPENDED, "tests/unit/slurm/test_sacctmgr_qos.py"),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),
-    "pending_reason": ("tests/unit/core/intake/test_pending_reason.py", _HELD, _FEDERATED),
+    "pending_reason": ("tests/unit/core/intake/test_pending_reason.py", _HELD, _FEDERATED, _TURN),
     "reconcile": (
         "tests/unit/core/fields/test_reconcile.py",
         "tests/scenarios/test_begin_time.py",
@@ -407,6 +407,7 @@ NEAR = {
     ),
     "first_look": (
         _TURN,
+        "tests/scenarios/test_turn_look_shards.py",
         "tests/scenarios/test_gavel_sharing.py",
         "tests/scenarios/test_gavel_rounds.py",
         "tests/scenarios/test_first_look.py",
@@ -429,7 +430,9 @@ NEAR = {
         "tests/scenarios/test_useful_run.py",
         "tests/scenarios/test_useful_run_of_arrays.py",
     ),
-    "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
+    "overtaken": (_TURN, "tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
+    "te_first": ("tests/scenarios/test_turn_te_first.py",),
+    "give_up": ("tests/unit/policies/pdors/test_give_up.py",),
     "turn": (
         "tests/scenarios/test_gavel_reach.py",
         "tests/scenarios/test_gavel_rounds.py",

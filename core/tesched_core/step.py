@@ -46,6 +46,7 @@ from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
 from tesched_core.orders.settled import excuse_waits
 from tesched_core.orders.summary import summary
+from tesched_core.orders.te_first import without_waiting_turns
 from tesched_core.orders.te_queue import te_queue
 from tesched_core.orders.tell_users import Telling, tell_users
 from tesched_core.placement.columns_of import columns_of
@@ -100,8 +101,7 @@ def step(
     columns, known = _columns(snapshot, memory)
     answers.capacity = columns.capacity
     memory = replace(memory, cycle=memory.cycle + 1)
-    memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))
-    context.longest_wait_s = longest_wait_s
+    memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused), longest_wait_s=longest_wait_s)
     memory = see_returns(see_what_slurm_did(reopened(memory, context), context), context)
     for lever in levers:
         lever.follow(context)
@@ -254,6 +254,8 @@ def _view(
     gains: Mapping[JobId, float],
 ) -> View:
     memory, limits, columns = served.memory, context.limits, context.columns
+    if entry.policy.serves_te:
+        memory = without_waiting_turns(memory, context)
     has_nodes = {plan.preemptor for plan in served.plans if isinstance(plan, MakeRoom)}
     return View(
         snapshot=context.snapshot,

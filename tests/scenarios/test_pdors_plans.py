@@ -330,3 +330,24 @@ def test_jobs_at_a_limit_keep_no_nodes_from_another_job() -> None:
     assert 20 in orders
     assert len(orders) == len(set(orders)), "each job has one order at most"
     assert site.jobs[JobId(20)].request.required_nodes == ("a1", "a2")
+
+
+def test_what_a_job_that_is_left_alone_has_done_between_two_starts_is_not_planned_again() -> None:
+    site = Site(filler(7, "b1", "b2"), wide(A), waiting(TRIAL, cpus=32), run_times={7: 300})
+    site.change(TRIAL, reason="Dependency")
+    site.obeys(*site.cycle(0))
+    site.begins(A, 0)
+    site.cycle(1)
+    site.change(TRIAL, reason="Resources")
+    site.obeys(*site.cycle(30))
+    site.requeued(A)
+    alone = replace(site.memory.job(JobId(A)), retry_at=NOW + 1000)
+    site.memory = replace(site.memory, jobs={**site.memory.jobs, JobId(A): alone})
+    site.change(A, submit_time=NOW + 35)
+    site.cycle(35)
+    site.starts(A, share("a1", 32, 1), share("a2", 32, 1), at_s=36)
+    site.cycle(37)
+    plan = site.plan(A)
+    assert plan.started
+    assert plan.rest == pytest.approx(0.5), "35 s of 70 s are done"
+    assert plan.run_s == 35

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.fields.slurms_word import LOOK_WITHIN_S
 from tesched_core.model.actions import kind_of
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import Job, JobState, NodeShare, Request
 from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
@@ -199,3 +199,105 @@ def test_where_there_are_no_limits_and_it_asks_for_nodes_alone_no_word_is_awaite
         assert site.memory.changes_of(Field.HOLD).keys() == {C}
         site.obeys(*site.cycle(360))
         assert notified(site) is at_once
+
+
+NEWCOMER = JobId(11)
+BOTH = Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 2),))
+
+
+def beside_free() -> LateSite:
+    """Return a site at 361 s: of the node's two GPUs A has one, and C has its turn on both."""
+    site = LateSite(on(A, "v"), replace(queued(C), request=BOTH), speeds={A: {"v100": 2}, C: {"v100": 4}})
+    site.nodes.pop("k")
+    site.nodes["v"] = node("v", gres={"gpu:v100": 2})
+    for at_s in (0, 360, 361):
+        site.obeys(*site.cycle(at_s))
+    assert (site.order(1).preemptor, site.victim().state) == (C, VictimState.PLANNED)
+    return site
+
+
+def come(site: LateSite, held: NodeShare) -> None:
+    site.submits(replace(queued(NEWCOMER), request=Request(cpus=1, mem_per_node_mib=1)), like=A)
+    site.starts(NEWCOMER, held, at_s=361)
+
+
+@pytest.mark.parametrize("word", ["None", "Resources"])
+@pytest.mark.parametrize(("gpus", "ends"), [({"gpu:v100": 1}, True), ({}, False)])
+def test_an_order_ends_before_any_notice_where_what_was_free_beside_its_victims_is_taken(
+    word: str, gpus: dict[str, int], ends: bool
+) -> None:
+    site = beside_free()
+    come(site, share("v", 1, 1, gpus))
+    site.change(C, reason=word)
+    site.cycle(362)
+    assert (site.order(1).ending is Ending.OVERTAKEN) is ends
+    assert notified(site) is (word == "Resources" and not ends)
+    if ends:
+        assert (site.order(1).futile, site.victim().state) == (False, VictimState.SPARED)
+
+
+def test_after_the_first_notice_what_was_taken_ends_no_order() -> None:
+    site = beside_free()
+    site.passes()
+    site.obeys(*site.cycle(362))
+    assert notified(site)
+    come(site, share("v", 1, 1, {"gpu:v100": 1}))
+    site.cycle(363)
+    assert site.order(1).state is OrderState.OPEN
+
+
+def test_of_two_turns_that_lack_one_gpu_the_first_keeps_its_place() -> None:
+    site = two_turns()
+    site.ends(B)
+    come(site, share("v", 1, 1, {"gpu:v100": 1}))
+    site.cycle(362)
+    assert [site.order(order_id).ending for order_id in (1, 2)] == [None, Ending.OVERTAKEN]
+
+
+def test_with_long_polls_a_turn_has_three_for_slurms_word() -> None:
+    site = LateSite(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
+    site.nodes.pop("k")
+    site.longest_wait_s = 120.0
+    site.obeys(*site.cycle(0))
+    for at_s in (360, 480):
+        site.obeys(*site.cycle(at_s))
+        assert not notified(site)
+    assert ("setnice", C) in kinds(site)
+    site.passes()
+    site.cycle(600)
+    assert notified(site)
+
+
+DOWN = "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions"
+
+
+@pytest.mark.parametrize(
+    ("word", "licences", "leaves"), [(DOWN, "matlab", False), (DOWN, "", True), ("Resources", "matlab", True)]
+)
+def test_that_nodes_are_down_or_reserved_hides_a_licence_that_the_job_lacks(
+    word: str, licences: str, leaves: bool
+) -> None:
+    site = in_its_turn(as_submitted=lambda job: replace(job, licenses=licences))
+    site.obeys(*site.cycle(361))
+    site.change(C, reason=word)
+    site.cycle(362)
+    assert notified(site) is leaves
+
+
+def test_what_a_victim_gives_back_that_ends_by_itself_is_counted_already() -> None:
+    site = beside_free()
+    come(site, share("v", 1, 1, {"gpu:v100": 1}))
+    site.completing(A, JobState.COMPLETED)
+    site.cycle(362)
+    assert site.order(1).ending is Ending.OVERTAKEN
+
+
+def test_a_users_own_job_that_is_ahead_on_the_node_would_have_what_is_freed_there() -> None:
+    site = in_its_turn()
+    mine = Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 1),), required_nodes=("v",))
+    site.submits(replace(queued(NEWCOMER), request=mine, reason="Resources", priority=10**6), like=A)
+    for at_s in range(361, 461, 10):
+        site.change(C, reason=SECOND_THERE)
+        site.obeys(*site.cycle(at_s))
+        assert not notified(site)
+    assert site.order(1).ending is Ending.NOT_LOOKED_AT

@@ -183,8 +183,12 @@ def seen_at_the_head(job: Job) -> bool:
 
     Of a job behind another one Slurm says Priority, whatever else it may wait for; limits show only at the head. Each
     change of its nice value, priority or nodes makes it say None until the next pass (22.05 and 26.05).
+
+    That nodes are down or reserved is said once limits are checked, and before licences are (job_scheduler.c of 22.05).
     """
-    return job.reason in WAITS_FOR_RESOURCES and job.reason != "Priority"
+    if job.reason == "Resources":
+        return True
+    return job.reason in WAITS_FOR_RESOURCES and job.reason != "Priority" and not job.licenses
 
 
 def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None = None) -> JobId | None:

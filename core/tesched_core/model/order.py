@@ -58,7 +58,7 @@ class Ending(StrEnum):
     CHANGED = "changed"
     #: a node on which resources were freed starts no jobs any more
     NODE_GONE = "node_gone"
-    #: it is a BE job, and others have started on the nodes that were freed for its turn: it gets other nodes
+    #: it is a BE job, and others have started on the nodes of its turn, or a TE job is to have them: it gets others
     OVERTAKEN = "overtaken"
     #: others have put its priority back again and again: an admin, or Slurm's backfill
     OVERRULED = "overruled"

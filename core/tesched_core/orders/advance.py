@@ -64,7 +64,7 @@ from tesched_core.placement.lost_nodes import gone_nodes, is_silent, may_come_ba
 
 
 def advance(
-    memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits, *, paused: bool = False
+    memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits, *, paused: bool, longest_wait_s: float
 ) -> tuple[Memory, CycleContext]:
     """Return the orders after what the snapshot shows, in the memory, and what follows from that, in the context.
 
@@ -72,7 +72,7 @@ def advance(
     """
     missing = missing_since(memory, snapshot)
     context = CycleContext.of(memory, snapshot, columns, limits)
-    context.paused = paused
+    context.paused, context.longest_wait_s = paused, longest_wait_s
     context.draft.set_missing(missing)
     drop_ended_waits(context)
     context.absent = frozenset(missing).union(columns.doubted)

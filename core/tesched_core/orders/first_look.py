@@ -15,7 +15,9 @@ started.
 The turn of a BE job is another matter: it is bound to its nodes and, where tesched holds it, hidden by that hold is
 what else it waits for (Slurm says JobHeldAdmin). So its order is opened, it is released and raised, and its victims are
 notified once Slurm says that it lacks resources (`awaits_look`): it starts on its own nodes alone meanwhile. If Slurm
-says a limit, or nothing within `LOOK_WITHIN_S`, its victims go on, and it is left to Slurm for guard.retry_after_s.
+says a limit, or nothing within `LOOK_WITHIN_S` and three polls, its victims go on, and it is left to Slurm for
+guard.retry_after_s. Nothing is kept for it meanwhile: others may take its place (`overtaken.py`), and TE jobs its
+victims as well (`te_first.py`).
 
 With guard.await_first_look = "auto" that is not awaited for a job that can wait for nothing but resources, so that
 Slurm's word is not needed (`waits_for_resources_alone`). With false the site says so of each job that requests nodes
@@ -54,6 +56,8 @@ from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 #: as scontrol and squeue write it; of a reservation Slurm says another word behind the comma
 _NODE_OF_ANOTHER = re.compile(r"ReqNodeNotAvail,[ _]UnavailableNodes:")
+#: in which a turn's job is released and raised, and Slurm's word on it is seen; and one that fails
+_POLLS = 3
 _TEXT = "it was put at the head of the queue; no victim is notified until Slurm has considered it there"
 
 
@@ -185,14 +189,14 @@ def awaits_look(order: Order, context: CycleContext) -> bool:
     """Check whether the victims of a BE job's turn are not notified yet: Slurm has not said that it lacks resources.
 
     Of one that runs, and moves to other nodes, no word is awaited: it is within its limits. One that asks for shards
-    might start beside its victims, on a GPU that it is not to share with them.
+    might start beside victims that have shards as well, on a GPU that it is not to share with them.
     """
     job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or context.snapshot.job_class(job.job_id) is not JobClass.BE:
         return False
     if not order.victims or any(map(was_asked, order.victims)):
         return False
-    if dict(demand_per_node(job.request).gres).get(SHARD):
+    if _wants_shards(job) and any(_wants_shards(context.snapshot.jobs.get(one.job_id)) for one in order.victims):
         return False
     if considered_at_the_head(job, context.snapshot, context.changes_of(Field.NICE).get(job.job_id)):
         return False
@@ -204,11 +208,18 @@ def awaits_look(order: Order, context: CycleContext) -> bool:
     return is_unclear or not waits_for_resources_alone(job, context.snapshot, context.limits)
 
 
+def _wants_shards(job: Job | None) -> bool:
+    return job is None or bool(dict(demand_per_node(job.request).gres).get(SHARD))
+
+
 def _stands_behind_another_turn(order: Order, job: Job, context: CycleContext) -> bool:
     """Check whether Slurm says that nodes of the order's are not available, and another order's job waits for them.
 
     A pass gives no further job to nodes that one ahead requires and waits for: of two jobs that are bound to one node
     the second has this reason until the first has started (tried on 22.05). Limits and licences are checked before.
+
+    It counts for orders alone. A job that its user has bound to the node (--nodelist), and that is ahead, would have
+    what is freed there: Slurm gives none of it to those behind until that one has started.
     """
     if _NODE_OF_ANOTHER.match(job.reason) is None:
         return False
@@ -230,7 +241,8 @@ def with_time_to_leave(order: Order, context: CycleContext) -> Order:
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
     """Check whether Slurm should long have considered the order's job at the head of its queue."""
     if awaits_look(order, context):
-        return context.now > order.created_at + LOOK_WITHIN_S
+        # It is bound and released at one poll, raised at the next, and what Slurm says then is seen at the third.
+        return context.now > order.created_at + max(LOOK_WITHIN_S, _POLLS * context.longest_wait_s)
     if not order.waits or order.waits_until is None:
         return False
     overdue = context.now > order.waits_until + LOOK_WITHIN_S

@@ -24,6 +24,7 @@ from tesched_core.orders.first_look import at_the_head_first
 from tesched_core.orders.marking import marked
 from tesched_core.orders.open import open_order
 from tesched_core.orders.refused_changes import not_served
+from tesched_core.orders.te_first import with_te_first
 from tesched_core.orders.turnover import await_turnover
 from tesched_core.placement.eligibility import Eligibility
 from tesched_core.policy import (
@@ -87,9 +88,12 @@ def serve(policy: Policy[Any], state: object, view: View, served: Served, contex
     unserved = {plan.preemptor: why for plan in plans if (why := not_served(plan, context)) is not None}
     plans = tuple(plan for plan in plans if plan.preemptor not in unserved)
     served.refusals += Refusals(unserved.values())
+    before = served.memory
     for plan in plans:
         served.memory = open_order(plan, served.memory, context)
         served.asked += len(plan.victims) if isinstance(plan, MakeRoom) else 0
+    if policy.serves_te:
+        served.memory = with_te_first(served.memory, before, context)
     served.plans += plans
     return proposal
 

@@ -99,6 +99,8 @@ class PdOrsTurn:
     def _begun(self, member: PdOrsJob, plan: JobPlan | None) -> JobPlan:
         """Return the plan of a job that runs now, where it does."""
         job, rest = member.job, plan.rest if plan else 1.0
+        if plan is not None and plan.started:
+            rest = self._left(member, plan)  # it was back in the queue meanwhile, left alone or between two polls
         nodes = job.nodes
         length = member.training.run_slots(max(len(nodes), 1), one_rack=self._one_rack(nodes), rest=rest)
         past = self.view.memory.job(job.job_id).past
@@ -116,6 +118,7 @@ class PdOrsTurn:
             start_at=job.start_time if job.start_time is not None else self.view.now,
             run_s=length * self.parameters.slot_s,
             nodes=nodes,
+            rest=rest,
             restarts=job.restarts,
             ran_before_s=past.ran_s if past else 0.0,
             started=True,
