@@ -12,12 +12,11 @@ _PAST, _LEFT_OUT = (f"cli/tesched_cli/{name}.py" for name in ("recorded_past", "
 TRACE_MUTATIONS = (
     Mutation("rests: it has seen what happened", _ENGINE, "return seen and not waits", "return not waits"),
     Mutation(
-        "rests: not while a TE job waits",
+        "rests: while a TE job waits, until then",
         _ENGINE,
-        "        if slurm.te_pending:\n            is",
-        "        if False:\n            is",
+        "self._still_until_s if self.slurm.te_pending",
+        "inf if True",
     ),
-    Mutation("rests: not beyond what is known", _ENGINE, "slurm.now < self._still_until_s", "True"),
     Mutation("rests: until what is known", _ENGINE, "min(at, until_s, self.daemon.rests_until_s)", "min(at, until_s)"),
     Mutation(
         "rests: until something happens", _ENGINE, "                self.daemon.happens()\n", "                pass\n"
@@ -26,10 +25,10 @@ TRACE_MUTATIONS = (
     Mutation(
         "still: while TE jobs have no victim", _ENGINE, "if self._may_be_still and slurm.te_pending:", "if False:"
     ),
-    Mutation("still: not once an action was taken", _STILL, "busy = decision.actions or ", "busy = "),
+    Mutation("still: not while its memory changes", _STILL, "replace(after, cycle=before.cycle) != before", "False"),
     Mutation("still: each TE job has no victim", _STILL, "one.code in _UNTIL_THEN", "True"),
     Mutation("still: until a cool-down is over", _STILL, "one.last_preempted + limits.cool_down_s", "inf"),
-    Mutation("still: for an hour after a payment", _STILL, " paid.at + HOUR_S,", ""),
+    Mutation("still: for an hour after a payment", _STILL, "paid.at + HOUR_S, ", ""),
     Mutation("still: for a day after a payment", _STILL, ", paid.at + DAY_S)", ",)"),
     Mutation("still: until a run is long enough", _STILL, "(running.started + limits.min_run_time_s).tolist()", "()"),
     Mutation("still: until more is expected", _STILL, "(at for at in running.ends_at.tolist() if isfinite(at))", "()"),

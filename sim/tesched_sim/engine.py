@@ -182,14 +182,11 @@ class Daemon:
     def rests(self) -> bool:
         """Check whether its polls do nothing until the next event: it has seen all before it, and nothing waits.
 
-        Or what waits does so until a time that is known (`rests_until_s`).
+        A TE job may, until a time that is known (`rests_until_s`).
         """
         slurm = self.slurm
         seen = not (self._touched or self._stirred) and slurm.submitted == self._submitted_seen
         waits = self.memory.open_orders() or any(self.memory.changes.values()) or is_on_trial(slurm, self.memory)
-        if slurm.te_pending:
-            is_still = slurm.now < self._still_until_s and self.scheduler.is_done
-            return is_still and seen and not (waits or self.watchers)
         # A policy that manages BE jobs, a bound and marks go by time; so do faults.
         by_time = self.manages_be or self.limits.bound.is_set or self.limits.lever is YieldBy.PLUGIN
         return seen and not waits and not by_time and self.faults is None and not self.watchers

@@ -51,11 +51,6 @@ class Scheduler:
         #: when the last pass was, where only some backfill: what happens at that instant awaits the next one
         self._passed_s = -1.0
 
-    @property
-    def is_done(self) -> bool:
-        """Whether it has gone over the queue as it is now."""
-        return not (self.slurm.stirred or self.slurm.arrived or self._owes_backfill)
-
     def keep(self, row: int, nodes: tuple[int, ...]) -> None:
         """Reserve resources on these nodes for a waiting job, from now until it starts or is let go."""
         slurm = self.slurm

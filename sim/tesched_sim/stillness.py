@@ -1,8 +1,8 @@
 """How long the daemon's polls do nothing while TE jobs wait: until an event, or until time alone lets a victim leave.
 
 A TE job that has no victim, with all that may leave, has none either where fewer may leave (`Policy.refuses_alone`). So
-as long as nothing happens in Slurm, the next step decides otherwise only once a job that may not leave may: it has run for long
-enough, its cool-down is over, a payment counts no more, or its slowdown is taken to be less. What is given here is the
+as long as nothing happens in Slurm, the next step decides otherwise only once a job that may not leave may: it has run
+for long enough, its cool-down is over, a payment counts no more, or its slowdown is taken to be less. This is about the
 first of all such times, also of those that turn out to change nothing: then the daemon polls once for nothing, as it
 would have done anyway.
 
@@ -12,6 +12,7 @@ Not where orders are under way, or changes are to be put back: what becomes of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf, isfinite
 
 from tesched_core.guard.eligibility import slowdowns
@@ -47,11 +48,8 @@ def still_until_s(
     slurm: Slurm, limits: Limits, seen: Snapshot, *, before: Memory, after: Memory, decision: Decision
 ) -> float:
     """Return the time before which a further step decides the same if nothing happens in Slurm; -inf: not known."""
-    busy = decision.actions or decision.transitions or after.orders or any(after.changes.values())
     # A memory that has just changed may change again.
-    if busy or after.put_back or after.refused or after.jobs != before.jobs or after.paid != before.paid:
-        return -inf
-    if is_on_trial(slurm, after):
+    if decision.actions or after.put_back or replace(after, cycle=before.cycle) != before:
         return -inf
     if seen.columns is None or not _all_are_refused(slurm, decision):
         return -inf
@@ -89,7 +87,9 @@ def _of_memory(memory: Memory, limits: Limits) -> Iterator[float]:
         if one.last_preempted is not None:
             yield one.last_preempted + limits.cool_down_s
     for paid in memory.paid:
-        yield from (paid.at + limits.cool_down_s, paid.at + HOUR_S, paid.at + DAY_S)
+        yield from (paid.at + HOUR_S, paid.at + DAY_S)
+        if paid.withdrawn:
+            yield paid.at + limits.cool_down_s
 
 
 def _of_running(running: Running, limits: Limits) -> Iterator[float]:

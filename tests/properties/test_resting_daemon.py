@@ -70,8 +70,14 @@ LIMITS = (
     Limits(min_run_time_s=30, cool_down_s=0, max_slowdown=1.5, max_preemptions_per_user_hour=1),
     Limits(min_run_time_s=0, cool_down_s=0, max_lost_node_hours_per_day=0.05, max_preemptions_per_job=2),
 )
-#: what is known of run times: limits alone, or also how long jobs run, by less or more than they do
-BEHAVIOURS = (Behaviour.slurm(), replace(Behaviour.slurm(), true_run_times=True, run_time_sigma=1.0, start_s=5.0))
+#: what is known of run times (limits alone, or also how long jobs run, by less or more than they do), and when
+#: jobs start: at events, some of them at times that go by themselves
+BEHAVIOURS = (
+    Behaviour.slurm(),
+    replace(Behaviour.slurm(), true_run_times=True, run_time_sigma=1.0, start_s=5.0),
+    replace(Behaviour.slurm(), backfill_s=30.0),
+    replace(Behaviour.slurm(), backfill_s=45.0, pass_s=7.0, tries_new=False),
+)
 
 
 def run(
@@ -231,10 +237,30 @@ def test_te_job_is_served_once_a_victim_has_run_for_so_long_that_its_slowdown_is
     assert 10_800 <= found.start_s[2] <= 10_860
 
 
+def test_te_job_that_awaits_what_comes_free_is_served_once_nothing_does() -> None:
+    # Eight jobs of a CPU have just ended, one after the other; eight long ones run now, and none ends for hours.
+    jobs = 8 + 8 + 1
+    often = Workload.of(
+        "often",
+        SimulatedNodes.alike(1, cpus=8, mem_mib=80),
+        submit_s=[0.0] * (jobs - 1) + [42.0],
+        run_s=[20.0 + row * 2.5 for row in range(8)] + [7200.0] * 8 + [60.0],
+        demand=[[1, 0, 0]] * jobs,
+        te=[False] * (jobs - 1) + [True],
+        user=list(range(jobs)),
+        user_names=[f"u{row}" for row in range(jobs)],
+    )
+    found = run(often, "fitgpp", 5.0, limits=replace(NONE, wait_for_free_s=30.0))
+    with each_poll():
+        slow = run(often, "fitgpp", 5.0, limits=replace(NONE, wait_for_free_s=30.0))
+    assert 50 < slow.start_s[-1] < 100
+    assert found.start_s[-1] == slow.start_s[-1]
+
+
 def test_te_job_is_served_once_a_node_has_come_back() -> None:
     jobs = replace(full([False, True], [0.0, 10.0], [7200.0, 60.0], nodes=2), nodes=np.array([1, 2]))
-    found = run(jobs, "fitgpp", 5.0, [Outage(node=1, from_s=0.0, to_s=2000.0)])
-    assert 2000 <= found.start_s[1] <= 2060
+    found = run(jobs, "fitgpp", 5.0, [Outage(node=1, from_s=0.0, to_s=2002.0)])
+    assert 2002 <= found.start_s[1] <= 2060
 
 
 def test_it_does_not_rest_while_a_te_job_runs_whose_victims_have_left_for_nothing_before() -> None:
