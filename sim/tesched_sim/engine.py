@@ -171,7 +171,7 @@ class Daemon:
         return self.slurm.now >= self._again_s
 
     def happens(self) -> None:
-        """Let what it has seen be out of date: something happens in Slurm."""
+        """Let what it has seen be out of date: an event has come."""
         self._still_until_s = -inf
 
     @property

@@ -263,7 +263,7 @@ def test_te_job_is_served_once_a_node_has_come_back() -> None:
     assert 2002 <= found.start_s[1] <= 2060
 
 
-def test_it_does_not_rest_while_a_te_job_runs_whose_victims_have_left_for_nothing_before() -> None:
+def test_it_does_not_rest_while_a_te_job_runs_for_which_an_order_came_to_nothing_before() -> None:
     one = Simulation(
         full([True, True], [0.0, 10.0], [7200.0, 60.0]),
         Behaviour.slurm(),
