@@ -25,6 +25,8 @@ TRACE_MUTATIONS = (
     Mutation(
         "still: while TE jobs have no victim", _ENGINE, "if self._may_be_still and slurm.te_pending:", "if False:"
     ),
+    Mutation("still: not while its memory changes", _STILL, "replace(after, cycle=before.cycle) != before", "False"),
+    Mutation("still: each TE job is weighed", _STILL, " and refused.issuperset(slurm.te_pending)", ""),
     Mutation("still: each TE job has no victim", _STILL, "one.code in _UNTIL_THEN", "True"),
     Mutation("still: until a cool-down is over", _STILL, "one.last_preempted + limits.cool_down_s", "inf"),
     Mutation("still: for an hour after a payment", _STILL, "paid.at + HOUR_S, ", ""),

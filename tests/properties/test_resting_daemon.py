@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tesched_core.model.decision import RefusalCode, Refusals
 from tesched_core.model.job_memory import Futility, JobMemory
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 from tesched_policies.registry import policy_config
+from tesched_sim import engine
 from tesched_sim.engine import Daemon, Outage, Simulation
 from tesched_sim.result import Result
 from tesched_sim.slurm_settings import Behaviour
+from tesched_sim.stillness import still_until_s
 from tesched_sim.workload import SimulatedNodes, Workload
 
 from tests.examples import examples
@@ -277,3 +282,29 @@ def test_it_does_not_rest_while_a_te_job_runs_for_which_an_order_came_to_nothing
     # Whether its run is useful is seen by a poll.
     daemon.memory = replace(daemon.memory, jobs={JobId(1): JobMemory(futile=Futility(count=1, ending=Ending.NO_RUN))})
     assert not daemon.rests()
+
+
+def test_it_is_not_still_after_another_refusal_or_a_change_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def noted(*args: Any, **about: Any) -> float:
+        seen.append((args, about))
+        return still_until_s(*args, **about)
+
+    monkeypatch.setattr(engine, "still_until_s", noted)
+    one = Simulation(
+        full([True, True], [0.0, 10.0], [7200.0, 60.0]),
+        Behaviour.slurm(),
+        policies=policy_config("fitgpp").entries(),
+        limits=MINUTES,
+    )
+    one.go_on(100)
+    args, about = seen[-1]
+    assert still_until_s(*args, **about) > 100
+    (refusal,) = about["decision"].refusals
+    other = replace(about["decision"], refusals=Refusals([replace(refusal, code=RefusalCode.AWAITS_FREE)]))
+    assert still_until_s(*args, **{**about, "decision": other}) == -inf
+    nothing = replace(about["decision"], refusals=Refusals())
+    assert still_until_s(*args, **{**about, "decision": nothing}) == -inf
+    changed = replace(about["after"], jobs={JobId(9): JobMemory(missing_since=90.0)})
+    assert still_until_s(*args, **{**about, "after": changed}) == -inf

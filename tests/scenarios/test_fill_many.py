@@ -100,7 +100,8 @@ def test_jobs_that_fit_on_too_few_nodes_are_not_placed_one_by_one(monkeypatch: p
 
     monkeypatch.setattr(WantedNodes, "place", counted)
     # On n1 there are 16 CPUs left, and none on n2.
-    wide = [waiting(3 + one, Request(cpus=16, min_nodes=2, max_nodes=2, mem_per_node_mib=1)) for one in range(50)]
+    request = Request(cpus=16, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
+    wide = [waiting(3 + one, request, priority=50) for one in range(50)]
     held = (holder(16, name="n1"), holder(32, name="n2", job_id=90))
     assert brought(drive(*held, queued(2, 32), *wide, nodes=2, j2=60)) == []
     assert 1 <= len(calls) < 20
