@@ -48,7 +48,6 @@ FILL_MUTATIONS = (
     Mutation("fill: tasks that have ended do not", _HEADS, "one.on_nodes and not one.finished for", "one.on_nodes for"),
     Mutation("fill: records share a throttle", _HEADS, "throttles.take(job, placed)", "pass"),
     Mutation("fill: no more are brought forward", _FILL, "queue.throttles.left(job) == 0 or", ""),
-    Mutation("fill: what fits is weighed job by job", _FILL, "may[may] = _fitting", "_fitting"),
     Mutation(
         "fill: what fits on as many nodes", _FILL, "axis=1) >= waiting.nodes[rows]", "axis=1) > waiting.nodes[rows]"
     ),

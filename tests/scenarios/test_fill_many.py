@@ -90,23 +90,6 @@ def test_what_fits_now_is_found_for_all_waiting_jobs_at_once_as_for_one_after_th
     assert 100 < found < 700
 
 
-def test_jobs_that_fit_on_too_few_nodes_are_not_placed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    place = WantedNodes.place
-
-    def counted(wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None) -> Any:
-        calls.append(1)
-        return place(wanted, free, among)
-
-    monkeypatch.setattr(WantedNodes, "place", counted)
-    # On n1 there are 16 CPUs left, and none on n2.
-    request = Request(cpus=16, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
-    wide = [waiting(3 + one, request, priority=50) for one in range(50)]
-    held = (holder(16, name="n1"), holder(32, name="n2", job_id=90))
-    assert brought(drive(*held, queued(2, 32), *wide, nodes=2, j2=60)) == []
-    assert 1 <= len(calls) < 20
-
-
 def trials(count: int, *, alike: bool) -> Driver:
     """Return a cluster in which so many TE jobs wait on n1 for resources to be released, and a BE job on n2."""
     names = ("n1", "n2")
