@@ -48,6 +48,15 @@ FILL_MUTATIONS = (
     Mutation("fill: tasks that have ended do not", _HEADS, "one.on_nodes and not one.finished for", "one.on_nodes for"),
     Mutation("fill: records share a throttle", _HEADS, "throttles.take(job, placed)", "pass"),
     Mutation("fill: no more are brought forward", _FILL, "queue.throttles.left(job) == 0 or", ""),
+    Mutation(
+        "fill: what fits on as many nodes", _FILL, "axis=1) >= waiting.nodes[rows]", "axis=1) > waiting.nodes[rows]"
+    ),
+    Mutation(
+        "fill: what fits where it may run",
+        _FILL,
+        "fits = waiting.allowed[waiting.kind[rows]]",
+        "fits = waiting.allowed[waiting.kind[rows]] | True",
+    ),
     Mutation("fill: nor several", _FILL, "queue.throttles.take(job, 1)", "pass"),
     Mutation("fill: trials that want the same are weighed once", _HEADS, "{kind_of(job, ", "{(job.job_id, "),
     Mutation("fill: few kinds of trials are weighed", _HEADS, "if number < MOST_KINDS else", "if True else"),

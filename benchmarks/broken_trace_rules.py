@@ -6,12 +6,34 @@ from benchmarks.mutation import Mutation
 
 _SACCT, _RECORDED = (f"sim/tesched_sim/traces/{name}.py" for name in ("sacct", "recorded"))
 _FILLED = "sim/tesched_sim/workloads/fill.py"
-_ENGINE = "sim/tesched_sim/engine.py"
+_ENGINE, _STILL = "sim/tesched_sim/engine.py", "sim/tesched_sim/stillness.py"
 _PAST, _LEFT_OUT = (f"cli/tesched_cli/{name}.py" for name in ("recorded_past", "left_out"))
 
 TRACE_MUTATIONS = (
     Mutation("rests: it has seen what happened", _ENGINE, "return seen and not waits", "return not waits"),
-    Mutation("rests: not while a TE job waits", _ENGINE, "waits = slurm.te_pending or ", "waits = "),
+    Mutation(
+        "rests: while a TE job waits, until then",
+        _ENGINE,
+        "self._still_until_s if self.slurm.te_pending",
+        "inf if True",
+    ),
+    Mutation("rests: until what is known", _ENGINE, "min(at, until_s, self.daemon.rests_until_s)", "min(at, until_s)"),
+    Mutation(
+        "rests: until something happens", _ENGINE, "                self.daemon.happens()\n", "                pass\n"
+    ),
+    Mutation("rests: not while a run is on trial", _ENGINE, " or is_on_trial(slurm, self.memory)", ""),
+    Mutation(
+        "still: while TE jobs have no victim", _ENGINE, "if self._may_be_still and slurm.te_pending:", "if False:"
+    ),
+    Mutation("still: not while its memory changes", _STILL, "replace(after, cycle=before.cycle) != before", "False"),
+    Mutation("still: each TE job is weighed", _STILL, " and refused.issuperset(slurm.te_pending)", ""),
+    Mutation("still: each TE job has no victim", _STILL, "one.code in _UNTIL_THEN", "True"),
+    Mutation("still: until a cool-down is over", _STILL, "one.last_preempted + limits.cool_down_s", "inf"),
+    Mutation("still: for an hour after a payment", _STILL, "paid.at + HOUR_S, ", ""),
+    Mutation("still: for a day after a payment", _STILL, ", paid.at + DAY_S)", ",)"),
+    Mutation("still: until a run is long enough", _STILL, "(running.started + limits.min_run_time_s).tolist()", "()"),
+    Mutation("still: until more is expected", _STILL, "(at for at in running.ends_at.tolist() if isfinite(at))", "()"),
+    Mutation("still: not where slowdowns lessen", _STILL, "if _lessens(slurm) and ", "if False and "),
     Mutation(
         "rests: samples as before",
         _ENGINE,

@@ -491,6 +491,7 @@ NEAR = {
     "view_builders": ("tests/integration/test_lease.py", "tests/integration/test_lease_clocks.py"),
     "process": ("tests/integration/test_lease.py",),
     "store_file": ("tests/integration/test_store_lost.py",),
+    "stillness": ("tests/properties/test_resting_daemon.py",),
     "hopeless": ("tests/unit/sim/test_hopeless.py", "tests/properties/test_hopeless.py"),
     "engine": (
         "tests/properties/test_resting_daemon.py",

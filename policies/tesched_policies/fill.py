@@ -55,6 +55,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.policy import BoostJob, Policy, Proposal, View
 
 if TYPE_CHECKING:
+    from tesched_core.model.columns import Waiting
     from tesched_core.placement.shadow_time import Shadow
 
     from tesched_policies.queue_heads import Head, QueueHeads, WantedNodes
@@ -107,12 +108,23 @@ def _in_order(view: View, going: frozenset[int], free: NDArray[np.int64]) -> lis
     waiting = view.columns.waiting
     may = (waiting.demand <= free.max(axis=0, initial=0)).all(axis=1)
     may[[*going]] = False
-    may[may] = _managed(view, waiting.job_id[may])
     boosted = view.memory.raised(By.QUEUE)
     may[[row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in boosted]] = False
+    # What does not fit now does not after others have taken their part of it either.
+    may[may] = _fitting(waiting, np.flatnonzero(may), free)
+    may[may] = _managed(view, waiting.job_id[may])
     rows = np.flatnonzero(may)
     ratio = _ratio(view, rows)
     return [int(row) for row in rows[np.argsort(-ratio, kind="stable")]]
+
+
+def _fitting(waiting: Waiting, rows: NDArray[np.intp], free: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Check of each of these rows whether it fits into what is free on as many nodes as it wants."""
+    fits = waiting.allowed[waiting.kind[rows]]
+    for resource in range(free.shape[1]):
+        fits &= free[:, resource] >= waiting.demand[rows, resource, None]
+    found: NDArray[np.bool_] = np.count_nonzero(fits, axis=1) >= waiting.nodes[rows]
+    return found
 
 
 def _managed(view: View, job_ids: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -42,6 +42,7 @@ from tesched_sim.results_of_arrays import with_trainings_as_jobs
 from tesched_sim.slurm import Event, JobPhase, Slurm
 from tesched_sim.slurm_scheduler import Scheduler
 from tesched_sim.slurm_settings import Behaviour
+from tesched_sim.stillness import is_on_trial, may_be_still, still_until_s
 from tesched_sim.store_faults import FAILS_S, Copies, Failing, as_stored, dies_after, fails
 from tesched_sim.workload import Workload
 
@@ -93,6 +94,8 @@ class Daemon:
         self.plans_be = any(not entry.policy.serves_te and entry.policy.State is not None for entry in policies)
         self.limits = limits
         self.memory = Memory()
+        #: until when its polls do nothing while TE jobs wait, if nothing happens, and whether that may be known
+        self._still_until_s, self._may_be_still = -inf, may_be_still(slurm, policies, limits)
         leaves_out = limits == NO_LIMITS and can_leave_out(slurm, policies)
         #: TE jobs that need not be weighed in each cycle; None: all are
         self.hopeless = Hopeless(slurm) if leaves_out else None
@@ -167,11 +170,23 @@ class Daemon:
         """Check whether it was to poll again by now."""
         return self.slurm.now >= self._again_s
 
+    def happens(self) -> None:
+        """Let what it has seen be out of date: an event has come."""
+        self._still_until_s = -inf
+
+    @property
+    def rests_until_s(self) -> float:
+        """Time before which its polls do nothing while it rests, also without an event."""
+        return self._still_until_s if self.slurm.te_pending else inf
+
     def rests(self) -> bool:
-        """Check whether its polls do nothing until the next event: it has seen all before it, and nothing waits."""
+        """Check whether its polls do nothing until the next event: it has seen all before it, and nothing waits.
+
+        A TE job may, until a time that is known (`rests_until_s`).
+        """
         slurm = self.slurm
         seen = not (self._touched or self._stirred) and slurm.submitted == self._submitted_seen
-        waits = slurm.te_pending or self.memory.open_orders() or any(self.memory.changes.values())
+        waits = self.memory.open_orders() or any(self.memory.changes.values()) or is_on_trial(slurm, self.memory)
         # A policy that manages BE jobs, a bound and marks go by time; so do faults.
         by_time = self.manages_be or self.limits.bound.is_set or self.limits.lever is YieldBy.PLUGIN
         return seen and not waits and not by_time and self.faults is None and not self.watchers
@@ -197,6 +212,7 @@ class Daemon:
         slurm = self.slurm
         self.asked += 1
         self._touched = self._stirred = False
+        self._still_until_s = -inf
         self._again_s = inf if self.is_awaited() else self._again_s
         before = self.memory.orders
         self._submitted_seen = slurm.submitted
@@ -242,6 +258,10 @@ class Daemon:
             self._has_no_store(self.memory)
         elif outcomes:
             self.memory, _ = learned(self.memory, outcomes, self.clock(), self.limits, seen=seen)
+        if self._may_be_still and slurm.te_pending:
+            self._still_until_s = still_until_s(
+                slurm, self.limits, seen, before=before_it, after=self.memory, decision=decision
+            )
         self.copies.keep(self.memory, slurm.now)
         if self.hopeless is not None:
             self.hopeless.settle(self.memory)
@@ -497,7 +517,7 @@ class Simulation:
                 if at == inf and not self._busy():
                     break
                 if at < inf and self.daemon is not None and self.daemon.rests():
-                    self._rest(min(at, until_s))
+                    self._rest(min(at, until_s, self.daemon.rests_until_s))
                 at = min(at, self._next_poll)
             if at > until_s:
                 self._pass(until_s)
@@ -507,6 +527,8 @@ class Simulation:
                     break
                 at = slurm.now
             self._pass(at)
+            if self.daemon is not None and heap and heap[0][0] <= at:
+                self.daemon.happens()
             while heap and heap[0][0] <= at:
                 _, event, _, row, epoch = heappop(heap)
                 self.events += 1

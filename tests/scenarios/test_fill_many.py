@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tesched_core.model.cluster import Job, Request
+from tesched_core.model.columns import Waiting
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.policy import View
-from tesched_policies import queue_heads
+from tesched_policies import fill, queue_heads
 from tesched_policies.fill import MOST_WEIGHED
 from tesched_policies.patient import Patient
 from tesched_policies.queue_heads import MOST_KINDS, WantedNodes
@@ -64,6 +65,29 @@ def test_however_many_nodes_it_is_weighed_once(monkeypatch: pytest.MonkeyPatch, 
     )
     assert queue_heads._places(wanted, free, None)[0] == 700 // nodes
     assert len(calls) == 1
+
+
+def test_what_fits_now_is_found_for_all_waiting_jobs_at_once_as_for_one_after_the_other() -> None:
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(30):
+        jobs, free = 40, rng.integers(-1, 12, size=(6, 2))
+        line = Waiting(
+            job_id=np.arange(jobs),
+            since=np.zeros(jobs),
+            run_s=np.ones(jobs),
+            may_run_s=np.ones(jobs),
+            nodes=rng.integers(1, 4, size=jobs),
+            demand=rng.integers(0, 8, size=(jobs, 2)),
+            kind=rng.integers(0, 3, size=jobs),
+            allowed=rng.random((3, 6)) < 0.7,
+            others=(),
+        )
+        rows = np.flatnonzero(rng.random(jobs) < 0.7)
+        fits = [queue_heads.of_row(line, row).place(free) is not None for row in rows.tolist()]
+        assert fill._fitting(line, rows, free).tolist() == fits
+        found += sum(fits)
+    assert 100 < found < 700
 
 
 def trials(count: int, *, alike: bool) -> Driver:
