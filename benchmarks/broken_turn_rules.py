@@ -149,8 +149,32 @@ TURN_MUTATIONS = (
     Mutation(
         "turn: nodes are down, and a licence is lacking",
         "core/tesched_core/intake/pending_reason.py",
-        'and job.reason != "Priority" and not job.licenses',
-        'and job.reason != "Priority"',
+        'return bool(job.licenses) and job.reason != "Resources"',
+        "return False",
+    ),
+    Mutation(
+        "turn: licences are another matter where Slurm says Resources",
+        "core/tesched_core/intake/pending_reason.py",
+        'return bool(job.licenses) and job.reason != "Resources"',
+        "return bool(job.licenses)",
+    ),
+    Mutation(
+        "turn: a raise that is not sent before a TE job has its victims",
+        _TE_FIRST,
+        "if not (isinstance(one, SetField) and _is_for(one, turn))",
+        "if True",
+    ),
+    Mutation(
+        "pdors: a plan without victims that is overtaken",
+        "policies/tesched_policies/pdors/give_up.py",
+        "if ending is Ending.OVERTAKEN and order.victims and",
+        "if ending is Ending.OVERTAKEN and",
+    ),
+    Mutation(
+        "turn: a TE job with licences is served while a node is away",
+        "core/tesched_core/intake/pending_reason.py",
+        'return job.reason in WAITS_FOR_RESOURCES and job.reason != "Priority"',
+        'return job.reason in WAITS_FOR_RESOURCES and job.reason != "Priority" and not may_lack_a_licence(job)',
     ),
     Mutation(
         "turn: a TE job is planned as if it were none", _TE_FIRST, "if not _waits(one, context)}", "if one is not None}"

@@ -45,8 +45,8 @@ WINDOW_MUTATIONS = (
     Mutation(
         "awaits: again before a notice",
         "core/tesched_core/orders/withheld.py",
-        " or ReservationsAhead.of(snapshot).awaited_by(job, leaves_s))",
-        ")",
+        "bool(why_it_cannot_return(job, context.snapshot)) or job.job_id in context.columns.running.awaits",
+        "bool(why_it_cannot_return(job, context.snapshot))",
     ),
     Mutation("in time: the grace period", _LATEST, "victim.grace_period_s if victim.gets_notice else 0.0", "0.0"),
     Mutation(

@@ -234,7 +234,11 @@ NEAR = {
     "scontrol_limits": (_SUSPENDED, "tests/unit/slurm/test_scontrol_limits.py"),
     "sacctmgr_qos": (_SUSPENDED, "tests/unit/slurm/test_sacctmgr_qos.py"),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),
-    "pending_reason": ("tests/unit/core/intake/test_pending_reason.py", _HELD, _FEDERATED, _TURN),
+    "pending_reason": (
+        "tests/unit/core/intake/test_pending_reason.py",
+        "tests/scenarios/test_first_look.py",
+        *(_HELD, _FEDERATED, _TURN),
+    ),
     "reconcile": (
         "tests/unit/core/fields/test_reconcile.py",
         "tests/scenarios/test_begin_time.py",

@@ -86,6 +86,15 @@ def test_the_victim_of_a_job_that_is_the_head_already_is_notified_at_once() -> N
     assert asked(drive) == [BE]
 
 
+def test_so_is_that_of_one_with_licences_while_a_node_is_down() -> None:
+    """Slurm says so for as long as the node is away."""
+    drive = two_nodes()
+    word = "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions"
+    drive.change(TE, reason=word, licenses="matlab:1")
+    drive.cycle(0)
+    assert asked(drive) == [BE]
+
+
 def test_the_victim_is_notified_at_once_where_the_site_has_no_limits() -> None:
     drive = two_nodes(limits=replace(LIMITS, await_first_look=False))
     drive.cycle(0)

@@ -34,6 +34,7 @@ def test_a_te_job_has_the_victims_of_a_turn_of_which_slurm_has_said_nothing() ->
         site.obeys(*site.cycle(at_s))
     assert leave(site) == [], "it has one notice"
     assert site.jobs[JobId(C)].request.required_nodes == ()
+    assert site.jobs[JobId(C)].nice == 0, "its raise was not sent, or is put back"
     assert site.memory.job(JobId(C)).retry_at is None
 
 

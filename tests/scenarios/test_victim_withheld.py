@@ -10,13 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tesched_core.model.cluster import Reservation
 from tesched_core.model.order import Ending, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
+from tesched_core.placement import awaits_reservation
 
-from tests.builders import node, running, share
-from tests.scenarios.driver import BE, Driver
-from tests.scenarios.test_leave_together import QUICK, asked, state_of, two
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver
+from tests.scenarios.test_leave_together import OTHER_HALF, QUICK, asked, state_of, two
 
 MINE, THIRD = "of the chief", 5
 
@@ -88,3 +90,20 @@ def test_a_victim_that_has_had_its_notice_leaves_all_the_same() -> None:
     drive.change(BE, name=MINE)
     protects(drive)
     assert asked(drive.cycle(60)) == [("requeue", BE), ("requeue", QUICK)]
+
+
+def test_a_victim_that_was_chosen_in_doubt_is_not_withheld_for_that_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A maintenance is ahead, and there are more shapes of jobs than a poll weighs: job 0's is the last one."""
+    monkeypatch.setattr(awaits_reservation, "MOST_SHAPES", 1)
+    nodes = frozenset({"n1", "n2"})
+    ahead = Reservation(name="maintenance", nodes=nodes, start_time=NOW + 86400, end_time=NOW + 90000)
+    jobs = [running(0, share("n2", 32)), running(BE, HALF), running(QUICK, OTHER_HALF)]
+    endless = [replace(one, time_limit_s=None) for one in jobs]
+    trial = replace(waiting(TE, cpus=32), time_limit_s=600)
+    drive = Driver([node("n1"), node("n2")], [*endless, trial], graces={BE: 60})
+    traits = drive.start.traits
+    quick = replace(traits[JobId(QUICK)], notice_signal="", grace_period_s=0.0)
+    drive.start = replace(drive.start, reservations={ahead.name: ahead}).with_traits({**traits, JobId(QUICK): quick})
+    assert asked(drive.cycle(0)) == [("notify", BE)]
+    assert asked(drive.cycle(10)) == []
+    assert drive.open_orders() == [1]

@@ -183,12 +183,17 @@ def seen_at_the_head(job: Job) -> bool:
 
     Of a job behind another one Slurm says Priority, whatever else it may wait for; limits show only at the head. Each
     change of its nice value, priority or nodes makes it say None until the next pass (22.05 and 26.05).
+    """
+    return job.reason in WAITS_FOR_RESOURCES and job.reason != "Priority"
+
+
+def may_lack_a_licence(job: Job) -> bool:
+    """Check whether a job with licences may lack them, though Slurm has considered it at the head of its queue.
 
     That nodes are down or reserved is said once limits are checked, and before licences are (job_scheduler.c of 22.05).
+    It is said for as long as a node is away.
     """
-    if job.reason == "Resources":
-        return True
-    return job.reason in WAITS_FOR_RESOURCES and job.reason != "Priority" and not job.licenses
+    return bool(job.licenses) and job.reason != "Resources"
 
 
 def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None = None) -> JobId | None:

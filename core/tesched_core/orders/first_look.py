@@ -32,7 +32,12 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.slurms_word import LOOK_WITHIN_S, considered_at_the_head
-from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, asks_for_nodes_alone, has_reason
+from tesched_core.intake.pending_reason import (
+    WAITS_FOR_RESOURCES,
+    asks_for_nodes_alone,
+    has_reason,
+    may_lack_a_licence,
+)
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.column_layout import SHARD
@@ -198,7 +203,8 @@ def awaits_look(order: Order, context: CycleContext) -> bool:
         return False
     if _wants_shards(job) and any(_wants_shards(context.snapshot.jobs.get(one.job_id)) for one in order.victims):
         return False
-    if considered_at_the_head(job, context.snapshot, context.changes_of(Field.NICE).get(job.job_id)):
+    raised = context.changes_of(Field.NICE).get(job.job_id)
+    if considered_at_the_head(job, context.snapshot, raised) and not may_lack_a_licence(job):
         return False
     if _stands_behind_another_turn(order, job, context):
         return False

@@ -13,6 +13,8 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.of_orders import settle
+from tesched_core.model.actions import SetField
+from tesched_core.model.field import Field
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, Ending, Order, OrderState, VictimState
@@ -61,10 +63,18 @@ def _is_short(turn: Order, memory: Memory, context: CycleContext) -> bool:
     return bool((capacity_after_orders(memory.open_orders(), context.snapshot, capacity).free[rows] < 0).any())
 
 
+def _is_for(action: SetField, turn: Order) -> bool:
+    """Check whether it raises the turn's job, or binds it; a hold that ends is not the turn's alone."""
+    is_its_own = action.job_id == turn.preemptor and action.reason.order_id == turn.order_id
+    return is_its_own and action.field is not Field.HOLD
+
+
 def _ended(turn: Order, context: CycleContext) -> Order:
     text = "a TE job comes first, and has what this turn was to have"
     ended = context.order_step(turn, replace(turn, state=OrderState.SETTLING, ending=Ending.OVERTAKEN), text)
     context.preemptors.discard(turn.preemptor)
+    # What this cycle was to set for it is not sent: what is put back is what Slurm shows.
+    context.actions = [one for one in context.actions if not (isinstance(one, SetField) and _is_for(one, turn))]
     settle(ended, context)
     goes_on = "its turn has ended, and a TE job comes first"
     return replace(

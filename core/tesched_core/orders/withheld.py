@@ -11,17 +11,15 @@ from tesched_core.context import CycleContext
 from tesched_core.guard.eligibility import protected
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import HOLDS_RESOURCES, Order, OrderState, Victim, VictimState
-from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.departures import departure_of
-from tesched_core.placement.awaits_reservation import ReservationsAhead
 from tesched_core.placement.can_return import why_it_cannot_return
-from tesched_core.placement.latest_start import leaves_within_s
 
 
 def why_withheld(victim: Victim, job: Job, context: CycleContext) -> str:
     """Reason that a victim that has had no notice is to stay; empty: there is none."""
     # It may have waited for minutes (`orders/leave_together.py`).
-    if not victim.by_suspending and (not job.requeueable or _cannot_return(victim, job, context.snapshot)):
+    if not victim.by_suspending and (not job.requeueable or _cannot_return(job, context)):
         return "Slurm would not start it again by now"
     if protected(job, context.limits) or context.snapshot.job_class(job.job_id) is JobClass.EXEMPT:
         return "the site protects it by now"
@@ -55,6 +53,6 @@ def _still_holds(victim: Victim, context: CycleContext) -> bool:
     return victim.state in HOLDS_RESOURCES and departure_of(victim, job, context.now, context.release) is None
 
 
-def _cannot_return(victim: Victim, job: Job, snapshot: Snapshot) -> bool:
-    leaves_s = leaves_within_s(victim, snapshot.settings.kill_wait_s)
-    return bool(why_it_cannot_return(job, snapshot) or ReservationsAhead.of(snapshot).awaited_by(job, leaves_s))
+def _cannot_return(job: Job, context: CycleContext) -> bool:
+    """By the same reading of reservations as it was chosen by: of many shapes of jobs not all are weighed."""
+    return bool(why_it_cannot_return(job, context.snapshot)) or job.job_id in context.columns.running.awaits

@@ -23,7 +23,7 @@ def after_order(plan: JobPlan, order: Order | None) -> JobPlan:
     ending = order.ending if order is not None else None
     if order is None or ending is None or ending in _HARMLESS or order.order_id == plan.failed_order:
         return plan
-    if ending is Ending.OVERTAKEN and all(victim.noticed_at is None for victim in order.victims):
+    if ending is Ending.OVERTAKEN and order.victims and all(victim.noticed_at is None for victim in order.victims):
         return plan  # no job has left for it, and it may have other nodes at once
     plan = replace(plan, failures=plan.failures + 1, failed_order=order.order_id)
     if ending not in _FINAL and plan.failures < MOST_FAILURES:

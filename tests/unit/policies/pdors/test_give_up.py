@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tesched_core.model.actions import OrderId
 from tesched_core.model.notice import Target
@@ -46,3 +48,10 @@ def test_a_plan_is_dropped_after_several_overtaken_orders_only_if_victims_were_n
     for order_id in range(1, MOST_FAILURES + 1):
         plan = after_order(plan, overtaken(order_id, noticed_at))
     assert plan.dropped is dropped
+
+
+def test_a_plan_that_needs_no_victims_is_dropped_when_others_take_its_place_each_time() -> None:
+    plan = PLAN
+    for order_id in range(1, MOST_FAILURES + 1):
+        plan = after_order(plan, replace(overtaken(order_id, None), victims=()))
+    assert plan.dropped
