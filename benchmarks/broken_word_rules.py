@@ -80,6 +80,12 @@ WORD_MUTATIONS = (
         "return Departure.ENDED if ends else Departure.DIED_OF_NOTICE",
         "return Departure.DIED_OF_NOTICE",
     ),
+    Mutation(
+        "saved: not without a notice",
+        _DEPARTURES,
+        "return victim.gets_notice and",
+        "return bool(victim.notice_signal) and",
+    ),
     Mutation("end: nor one that has saved", _DEPARTURES, "if again and ends:", "if False:"),
     Mutation(
         "end: as its owner says when it has ended",
