@@ -81,6 +81,24 @@ WORD_MUTATIONS = (
         "return Departure.DIED_OF_NOTICE",
     ),
     Mutation(
+        "suspend: the run that is meant",
+        _ACTUATOR,
+        'return not_that_run(seen, action.restarts) or self._do_to_run(seen, sluid, "scontrol", "suspend")',
+        'return self._do_to_run(seen, sluid, "scontrol", "suspend")',
+    ),
+    Mutation(
+        "suspend: the run that is meant, by pyslurm",
+        "slurm/tesched_slurm/pyslurm_client.py",
+        'return not_that_run(seen, action.restarts) or self._do(seen, "suspend")',
+        'return self._do(seen, "suspend")',
+    ),
+    Mutation(
+        "suspend: the run that is meant, simulated",
+        "sim/tesched_sim/actuator.py",
+        "elif slurm.restarts[row] != action.restarts:",
+        "elif False:",
+    ),
+    Mutation(
         "saved: not without a notice",
         _DEPARTURES,
         "return victim.gets_notice and",

@@ -226,7 +226,6 @@ def test_it_leaves_reserved_resources_to_a_trial_but_not_for_ever() -> None:
     # Job 10's resources on n1 are reserved before job 1 is suspended there for job 9.
     drive = started(limits=replace(AUTO, suspend_for_s=100, order_timeout_s=10_000))
     drive.jobs[JobId(10)] = waiting(10, cpus=4)
-    like(drive, (10, TE))
     other = replace(drive.order(), order_id=OrderId(2), preemptor=JobId(10), state=OrderState.OPEN, victims=())
     drive.memory = replace(drive.memory, orders={**drive.memory.orders, OrderId(2): replace(other, expires_at=1e9)})
     drive.ends(TE)
