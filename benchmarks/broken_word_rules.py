@@ -99,6 +99,36 @@ WORD_MUTATIONS = (
         "elif False:",
     ),
     Mutation(
+        "in words: a notice that was sent",
+        "cli/tesched_cli/explain.py",
+        "    if not victim.gets_notice:",
+        "    if not victim.notice_signal:",
+    ),
+    Mutation(
+        "in words: a suspension is no notice",
+        "cli/tesched_cli/explain.py",
+        "if victim.by_suspending and victim.noticed_at is not None:",
+        "if False:",
+    ),
+    Mutation(
+        "to its user: a notice that was sent",
+        "cli/tesched_cli/mine.py",
+        "    if victim.gets_notice:",
+        "    if victim.notice_signal:",
+    ),
+    Mutation(
+        "drawn: a notice that was sent",
+        "cli/tesched_cli/web/drawing.py",
+        "noticed >= self.begin and victim.gets_notice",
+        "noticed >= self.begin and victim.notice_signal",
+    ),
+    Mutation(
+        "the clock: a hold of the hook's has no time",
+        "core/tesched_core/orders/clock_jump.py",
+        "at=one.at if one.at == NEVER else one.at + by_s",
+        "at=one.at + by_s",
+    ),
+    Mutation(
         "saved: not without a notice",
         _DEPARTURES,
         "return victim.gets_notice and",
