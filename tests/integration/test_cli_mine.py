@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from tesched_cli.main import main
 from tesched_cli.mine import my_jobs
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classified
@@ -67,6 +69,9 @@ def test_a_signal_is_shown_only_where_it_was_sent(tmp_path: Path, grace_s: float
     (preemption,) = mine.preemptions
     assert preemption.signal == signal
     assert preemption.saved_state.startswith(saved)
+    explained = CliRunner(env={"COLUMNS": "200"}).invoke(main, ["explain", "3", "--config", str(path)]).output
+    assert ("SIGUSR1 was sent to" in explained) == bool(signal)
+    assert ("was requeued without a signal, and had left 10.0 s later" in explained) == (not signal)
 
 
 @pytest.mark.parametrize(
