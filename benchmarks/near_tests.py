@@ -205,7 +205,12 @@ NEAR = {
     "context": ("tests/scenarios/test_slow_to_leave.py",),
     "leave_times": ("tests/scenarios/test_slow_to_leave.py", "tests/integration/test_leave_times.py", _PLANS),
     "right_before": (_BEFORE, "tests/unit/slurm/test_set_field.py", "tests/unit/slurm/test_sluid.py"),
-    "pyslurm_client": (_BEFORE, "tests/unit/slurm/test_pyslurm_nodes.py", "tests/unit/slurm/test_user_names.py"),
+    "pyslurm_client": (
+        "tests/unit/slurm/test_pyslurm_actuator.py",
+        _BEFORE,
+        "tests/unit/slurm/test_pyslurm_nodes.py",
+        "tests/unit/slurm/test_user_names.py",
+    ),
     "jobs_there": (
         "tests/unit/daemon/test_ended_arrays.py",
         "tests/unit/core/placement/test_by_sums.py",
@@ -273,7 +278,9 @@ NEAR = {
     "pretended": ("tests/unit/daemon/test_pretended.py",),
     "pyslurm_process": ("tests/unit/slurm/test_pyslurm_process.py",),
     "views": (_FORGOTTEN, "tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
-    **dict.fromkeys(("mine", "explain", "story", "poll"), (_FORGOTTEN,)),
+    **dict.fromkeys(("story", "poll"), (_FORGOTTEN,)),
+    "mine": (_FORGOTTEN, "tests/integration/test_cli_mine.py"),
+    "explain": (_FORGOTTEN, "tests/integration/test_cli_explain.py"),
     "job_times": ("tests/unit/core/intake/test_job_times.py", _FORGOTTEN),
     "asking": ("tests/unit/daemon/test_asking.py",),
     **dict.fromkeys(("simulating", "simulate"), ("tests/integration/test_cli_simulate.py",)),
@@ -615,6 +622,7 @@ NEAR = {
     "retention": ("tests/integration/test_db_prune.py",),
     "paced_writes": ("tests/integration/test_db_prune.py",),
     "departures": (
+        "tests/scenarios/test_notice.py",
         "tests/scenarios/test_undo_victims.py",
         "tests/scenarios/test_early_rerun.py",
         "tests/scenarios/test_left_held.py",

@@ -121,10 +121,10 @@ def _cost(one: VictimCost) -> Iterator[str]:
         yield "it is suspended, and loses nothing of its work"
     else:
         yield f"it has run for {duration(one.ran_s)}: what it has not saved is lost"
-        if one.notice_signal:
+        if one.notice_signal and one.grace_s > 0:
             yield f"SIG{one.notice_signal}, and {one.grace_s:.0f} s to save"
         else:
-            yield f"no signal is declared: it is requeued, and has left in about {one.grace_s:.0f} s"
+            yield f"it is sent no signal: it is requeued, and has left in about {one.grace_s:.0f} s"
     if one.of_own_user:
         yield "a job of your own: it counts for nothing"
     else:

@@ -245,10 +245,12 @@ def _notice(story: JobStory, *, ends: bool) -> Iterator[str]:
     # Scripts of waiting jobs are not read: there may be a hundred thousand.
     if job.state is JobState.PENDING and not job.restarts and not job.gone:
         yield "  notice  its own --signal, if it has one, is read when it runs; without one:"
-    if not job.notice_signal:
+    if not job.gets_notice:
+        none = f"no signal ({job.notice_source})"
+        if job.notice_signal:
+            none = f"no grace period ({job.grace_source}), so that SIG{job.notice_signal} is not sent"
         yield (
-            f"  notice  no signal ({job.notice_source}): it is {ended} without a notice, and has Slurm's SIGTERM "
-            "and KillWait to save its work"
+            f"  notice  {none}: it is {ended} without a notice, and has Slurm's SIGTERM and KillWait to save its work"
         )
         yield f"  grace   {_leaving(story.leave_times)}"
         return
@@ -312,8 +314,7 @@ def _as_preemptor(view: OrderView, until: Until) -> Iterator[str]:
     yield f"order {order.order_id}: resources were freed for it on {hostlist(order.nodes)} ({ending})"
     yield from lost_nodes(order, until)
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
-        asked = "was suspended, since its CPUs are enough" if victim.by_suspending else _state_in_words(victim)
-        yield f"  job {label} {asked}: {victim.why}"
+        yield f"  job {label} {_state_in_words(victim)}: {victim.why}"
     if not order.victims:
         yield "  no victim was needed: resources were free, and only the queue order blocked the job"
     yield from _steps(view)
@@ -347,13 +348,17 @@ def _as_victim(view: OrderView, job_id: int, until: Until) -> Iterator[str]:
 
 
 def _state_in_words(victim: Victim) -> str:
-    """How far a victim got; one without a signal leaves after the others of its order."""
+    """How far a victim got; one that is sent no signal leaves after the others of its order."""
+    if victim.by_suspending and victim.noticed_at is not None:
+        return f"was {'' if victim.suspended_at is not None else 'to be '}suspended, since its CPUs are enough"
     if victim.state is VictimState.PLANNED:
         return "is preempted once the other victims of the order have left"
     never = victim.state in {VictimState.SPARED, VictimState.LEFT} and victim.noticed_at is None
     if never and not victim.by_slurm:
         return "was selected and not notified"
-    return "was preempted" if victim.by_slurm or victim.left_at is not None else "was notified"
+    if victim.by_slurm or victim.left_at is not None:
+        return "was preempted"
+    return "was notified" if victim.gets_notice else f"was to be {'cancelled' if victim.ends else 'requeued'}"
 
 
 _DID: Mapping[Departure, str] = {
@@ -370,7 +375,7 @@ _DID: Mapping[Departure, str] = {
 
 def _what_it_did(victim: Victim, used_s: float) -> str:
     """Describe what the job did with its notice."""
-    if not victim.notice_signal:
+    if not victim.gets_notice:
         how = (
             "" if victim.departure is Departure.REQUEUED or victim.departure is None else f": {_DID[victim.departure]}"
         )

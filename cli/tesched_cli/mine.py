@@ -212,7 +212,7 @@ def _preemption(victim: Victim) -> MyPreemption:
         cause=cause_of(victim),
         departure=victim.departure.value if victim.departure else "",
         saved_state=_saved(victim, had_s),
-        signal=victim.notice_signal,
+        signal=victim.notice_signal if victim.gets_notice else "",
         had_s=had_s,
         run_s=max(left_at - victim.started_at, 0.0),
         back_at=victim.back_at,
@@ -222,12 +222,13 @@ def _preemption(victim: Victim) -> MyPreemption:
 def _saved(victim: Victim, had_s: float) -> str:
     if victim.departure is not None and victim.departure in _SAVED:
         return _SAVED[victim.departure]
-    if victim.notice_signal:
+    if victim.gets_notice:
         return (
             f"had SIG{victim.notice_signal} and stayed until it was requeued {had_s:.0f} s later: "
             "it may not have saved its work"
         )
-    return "declared no signal, and had Slurm's SIGTERM alone: what it had saved before is left"
+    why = "had no grace period" if victim.notice_signal else "declared no signal"
+    return f"{why}, and had Slurm's SIGTERM alone: what it had saved before is left"
 
 
 def _expected(job: JobView, preempted: int, last: Victim | None, most: int, *, ahead: bool) -> str:

@@ -33,9 +33,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tesched_core.fields.hold import NEVER
 from tesched_core.model.actions import OrderId
-from tesched_core.model.change import By, Change
+from tesched_core.model.change import NEVER, By, Change
 from tesched_core.model.field import Field
 from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tesched_core.model.actions import Action, Cancel, Notify, Outcome, Requeue, Rerun, SetField, kind_of
+from tesched_core.model.actions import Action, Cancel, Notify, Outcome, Requeue, Rerun, SetField, Suspend, kind_of
 from tesched_core.model.field import FieldValue
 from tesched_core.model.order import Transition
 
@@ -24,7 +24,7 @@ def action_values(action: Action, seen: PresentJobs) -> Values:
         "order_id": action.reason.order_id,
         "signal": notify.signal if notify else None,
         "target": notify.target.value if notify else None,
-        "restarts": action.restarts if isinstance(action, Notify | Requeue | Cancel | Rerun) else None,
+        "restarts": action.restarts if isinstance(action, Notify | Requeue | Cancel | Rerun | Suspend) else None,
         "value": _number(field.value) if field else None,
         "previous": _number(field.previous) if field else None,
     }

@@ -316,7 +316,7 @@ class ActionRow(Base):
     #: Notify's
     signal: Stored[str | None]
     target: Stored[str | None]
-    #: Notify's, Requeue's, Cancel's and Rerun's
+    #: Notify's, Requeue's, Cancel's, Rerun's and Suspend's
     restarts: Stored[int | None]
     #: of a field that is set to a number
     value: Stored[int | None]

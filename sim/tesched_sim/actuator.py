@@ -90,6 +90,8 @@ class SimulatedActuator:
             if state is not JobPhase.SUSPENDED:
                 return FailureKind.ALREADY_DONE
             slurm.resume(row)
+        elif slurm.restarts[row] != action.restarts:
+            return FailureKind.ALREADY_DONE
         elif state is JobPhase.RUNNING and not slurm.leaving[row]:
             slurm.suspend(row)
         elif state is not JobPhase.SUSPENDED:  # a second time changes nothing

@@ -200,7 +200,7 @@ class CommandsActuator:
             case Rerun():
                 return not_ended_as(seen, action.restarts) or self._do("scontrol", "requeue", job)
             case Suspend():
-                return self._do_to_run(seen, sluid, "scontrol", "suspend")
+                return not_that_run(seen, action.restarts) or self._do_to_run(seen, sluid, "scontrol", "suspend")
             case Resume():
                 return self._do("scontrol", "resume", job)
             case SetField():

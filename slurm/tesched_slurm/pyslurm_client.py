@@ -71,7 +71,7 @@ from tesched_slurm.pyslurm_jobs import (
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, LookAtJob, PollAll, PolledObjects, Question
 from tesched_slurm.queue import Queue
-from tesched_slurm.right_before import NiceReleases, not_to_be_set
+from tesched_slurm.right_before import NiceReleases, not_that_run, not_to_be_set
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations
 from tesched_slurm.scontrol_limits import LimitsInForce
@@ -353,7 +353,7 @@ class PyslurmActuator:
     def _perform(self, action: Action, seen: Job, nice: NiceReleases) -> Failure | None:
         match action:
             case Suspend():
-                return self._do(seen, "suspend")
+                return not_that_run(seen, action.restarts) or self._do(seen, "suspend")
             case Resume():
                 return self._do(seen, "resume")
             case SetField():

@@ -187,7 +187,7 @@ def test_a_pending_job_is_not_requeued(cluster: LocalCluster, connect: Connect) 
 def test_a_suspended_job_comes_back_not_held(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
-    sent(client, Suspend(job_id=job_id, reason=WHY))
+    sent(client, Suspend(job_id=job_id, reason=WHY, restarts=0))
     sent(client, requeue(job_id))
     cluster.wait_state(job_id, "PENDING", "RUNNING")
     assert cluster.wait_state(job_id, "RUNNING")["Restarts"] == "1"
@@ -292,10 +292,10 @@ def test_notice_to_the_children_too(cluster: LocalCluster, connect: Connect) -> 
 def test_suspended_job_resumes(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
-    sent(client, Suspend(job_id=job_id, reason=WHY))
+    sent(client, Suspend(job_id=job_id, reason=WHY, restarts=0))
     assert cluster.state(job_id) == "SUSPENDED"
     # Slurm takes it a second time, and nothing changes.
-    sent(client, Suspend(job_id=job_id, reason=WHY))
+    sent(client, Suspend(job_id=job_id, reason=WHY, restarts=0))
     assert cluster.state(job_id) == "SUSPENDED"
     sent(client, Resume(job_id=job_id, reason=WHY))
     assert cluster.state(job_id) == "RUNNING"
@@ -392,7 +392,7 @@ def test_every_action_on_an_unknown_job_fails(cluster: LocalCluster, connect: Co
     actions: tuple[Action, ...] = (
         requeue(unknown),
         Notify(job_id=unknown, reason=WHY, signal="USR1", target=Target.BATCH, restarts=0),
-        Suspend(job_id=unknown, reason=WHY),
+        Suspend(job_id=unknown, reason=WHY, restarts=0),
         Resume(job_id=unknown, reason=WHY),
         number(unknown, Field.NICE, 1, previous=0),
         number(unknown, Field.PRIORITY, 1, previous=0),

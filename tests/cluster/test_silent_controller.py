@@ -62,7 +62,7 @@ def test_an_action_is_given_up_and_goes_through_later(cluster: LocalCluster, con
     patient, hasty = connect(cluster, timeout_s=600), connect(cluster, timeout_s=TIMEOUT_S)
     job_id = JobId(cluster.sbatch(wrap="exec sleep 1000"))
     cluster.wait_state(job_id, "RUNNING")
-    suspend, resume = Suspend(job_id=job_id, reason=WHY), Resume(job_id=job_id, reason=WHY)
+    suspend, resume = Suspend(job_id=job_id, reason=WHY, restarts=0), Resume(job_id=job_id, reason=WHY)
     patient.actuator.act(suspend)
     answered = calls_of(patient, lambda: patient.actuator.act(resume))
     patient.actuator.act(suspend)

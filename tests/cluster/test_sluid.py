@@ -58,7 +58,7 @@ def second_run(cluster: LocalCluster, job_id: int) -> None:
     [
         Requeue(job_id=JobId(0), reason=WHY, restarts=0),
         Notify(job_id=JobId(0), reason=WHY, signal="TERM", target=Target.FULL, restarts=0),
-        Suspend(job_id=JobId(0), reason=WHY),
+        Suspend(job_id=JobId(0), reason=WHY, restarts=0),
     ],
     ids=["requeue", "notify", "suspend"],
 )
@@ -84,7 +84,7 @@ def test_a_command_by_sluid_reaches_its_run(cluster: LocalCluster, connect: Conn
     job_id = JobId(cluster.sbatch("--array=7", wrap="exec sleep 100"))
     cluster.wait_state(job_id, "RUNNING")
     assert client.actuator.by_sluid is (cluster.release >= BY_SLUID)  # type: ignore[attr-defined]
-    assert client.actuator.act(Suspend(job_id=job_id, reason=WHY)).status is Status.SENT
+    assert client.actuator.act(Suspend(job_id=job_id, reason=WHY, restarts=0)).status is Status.SENT
     assert cluster.state(job_id) == "SUSPENDED"
     assert client.actuator.act(Requeue(job_id=job_id, reason=WHY, restarts=0)).status is Status.SENT
     assert cluster.wait_state(job_id, "PENDING", "RUNNING")["Restarts"] == "1"

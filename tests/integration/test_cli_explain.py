@@ -1,4 +1,7 @@
-"""`tesched explain` says of a victim what was done to it, and no more."""
+"""`tesched explain` says of a victim what was done to it, and no more.
+
+Over 400 lines: one command, with all that it says of a job.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ WAITS = "is preempted once the other victims of the order have left"
 NEVER = "was selected and not notified"
 NOTIFIED = "was notified"
 PREEMPTED = "was preempted"
+SUSPENDED = "was suspended, since its CPUs are enough"
 
 
 @pytest.fixture
@@ -56,15 +60,34 @@ def config(tmp_path: Path) -> Path:
         victim(4, VictimState.SPARED, noticed_at=200.0),
         victim(5, VictimState.REQUEUING, noticed_at=200.0, requeue_sent_at=200.0),
         victim(6, VictimState.LEFT, noticed_at=200.0, left_at=210.0, departure=Departure.REQUEUED),
+        # It is sent no signal.
+        victim(7, VictimState.REQUEUING, noticed_at=200.0, requeue_sent_at=200.0, grace_period_s=0.0),
+        victim(8, VictimState.LEFT, noticed_at=200.0, left_at=210.0, departure=Departure.REQUEUED, grace_period_s=0.0),
+        victim(10, VictimState.SUSPENDED, noticed_at=200.0, suspended_at=201.0, by_suspending=True),
+        victim(11, VictimState.SPARED, noticed_at=200.0, by_suspending=True),
+        victim(12, VictimState.SPARED, by_suspending=True),
     )
-    jobs = [job(number) for number in (1, 2, 3, 4, 5, 6, 9)]
+    jobs = [job(number) for number in range(1, 13)]
     Writer(engine).look(220.0, *jobs, te=[9], memory=remembering(order(1, 9, *victims)))
     engine.dispose()
     return path
 
 
 @pytest.mark.parametrize(
-    ("job_id", "said"), [(1, WAITS), (2, NEVER), (3, NEVER), (4, NOTIFIED), (5, NOTIFIED), (6, PREEMPTED)]
+    ("job_id", "said"),
+    [
+        (1, WAITS),
+        (2, NEVER),
+        (3, NEVER),
+        (4, NOTIFIED),
+        (5, NOTIFIED),
+        (6, PREEMPTED),
+        (7, "was to be requeued"),
+        (8, PREEMPTED),
+        (10, SUSPENDED),
+        (11, SUSPENDED.replace("was", "was to be")),
+        (12, NEVER),
+    ],
 )
 def test_a_victim_is_said_to_be_preempted_only_when_it_was(config: Path, job_id: int, said: str) -> None:
     def explain(number: int) -> str:
@@ -73,6 +96,7 @@ def test_a_victim_is_said_to_be_preempted_only_when_it_was(config: Path, job_id:
 
     assert f"it {said}, for job 9" in explain(job_id)
     assert f"job {job_id} {said}:" in explain(9)
+
 
 
 def held(job_id: int, value: int) -> Change[int]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from tesched_cli.main import main
 from tesched_cli.mine import my_jobs
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classified
@@ -46,6 +48,30 @@ def test_own_trials_and_turns_are_shown_and_do_not_count(
     told = [one.cause for one in mine.preemptions]
     words = {"ada": "a trial-and-error job of its own user", "bob": "a trial-and-error job"}
     assert told == [words.get(why.get("for_user", ""), "another job's turn") for why in causes]
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "signal", "saved"),
+    [
+        (30.0, "USR1", "had SIGUSR1 and stayed until it was requeued 10 s later"),
+        (0.0, "", "had no grace period, and had Slurm's SIGTERM alone"),
+    ],
+)
+def test_a_signal_is_shown_only_where_it_was_sent(tmp_path: Path, grace_s: float, signal: str, saved: str) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    left = {"noticed_at": 200.0, "left_at": 210.0, "departure": Departure.REQUEUED, "user": "ada"}
+    one = victim(3, VictimState.LEFT, **left, grace_period_s=grace_s)
+    jobs = job(3, submit_time=100.0), job(7, submit_time=100.0)
+    Writer(engine).look(600.0, *jobs, te=[7], memory=remembering(order(1, 7, one)))
+    engine.dispose()
+    (mine,) = (one for one in my_jobs(path, "ada", JobFilter()) if one.job == "3")
+    (preemption,) = mine.preemptions
+    assert preemption.signal == signal
+    assert preemption.saved_state.startswith(saved)
+    explained = CliRunner(env={"COLUMNS": "200"}).invoke(main, ["explain", "3", "--config", str(path)]).output
+    assert ("SIGUSR1 was sent to" in explained) == bool(signal)
+    assert ("was requeued without a signal, and had left 10.0 s later" in explained) == (not signal)
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ class ToySlurm:
                     self.deferred.add(job.job_id)
                 else:
                     self.deferred.discard(job.job_id)
-            case Suspend() if job.state is not JobState.RUNNING or job.completing:
+            case Suspend() if job.state is not JobState.RUNNING or job.completing or job.restarts != action.restarts:
                 return FailureKind.ALREADY_DONE
             case Suspend():
                 self.suspended_by_tesched.add(job.job_id)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tesched_core.model.change import FREE, HELD, NEVER, first_change
+from tesched_core.model.field import Field
 from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
-from tesched_core.orders.clock_jump import JUMP_S, with_none_ahead
+from tesched_core.orders.clock_jump import JUMP_S, shift_times, with_none_ahead
 from tesched_core.orders.undo import changed_still, undo
 
 from tests.builders import NOW
@@ -61,6 +63,14 @@ def test_a_memory_is_as_much_earlier_as_it_is_ahead(ahead_s: float, by_s: float)
     one = JobMemory(last_preempted=NOW + ahead_s, retry_at=NOW + 9000)
     found = with_none_ahead(Memory(jobs={JobId(BE): one}), NOW).job(JobId(BE))
     assert (found.last_preempted, found.retry_at) == (NOW + ahead_s - by_s, NOW + 9000 - by_s)
+
+
+@pytest.mark.parametrize("by_s", [HOUR_S, -HOUR_S])
+def test_a_hold_that_the_hook_alone_has_set_has_no_time_to_shift(by_s: float) -> None:
+    one = first_change(JobId(TE), Field.HOLD, FREE, HELD, NOW)
+    known = {JobId(TE): replace(one, at=NEVER), JobId(BE): replace(one, job_id=JobId(BE))}
+    found = shift_times(Memory(changes={Field.HOLD: known}), by_s).changes_of(Field.HOLD)
+    assert {job_id: one.at for job_id, one in found.items()} == {TE: NEVER, BE: NOW + by_s}
 
 
 def test_a_memory_of_nothing_is_left() -> None:

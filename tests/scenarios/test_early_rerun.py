@@ -80,6 +80,7 @@ def test_a_code_that_the_site_has_named_is_left_to_slurm(code: int, again: list[
 
 def test_one_that_had_no_notice_has_failed_by_itself() -> None:
     assert reruns(ending(BY_CODE, notice_signal="", grace_period_s=0.0).cycle(2)) == []
+    assert reruns(ending(BY_CODE, grace_period_s=0.0).cycle(2)) == []
 
 
 def test_the_end_of_the_next_run_is_not_taken_for_it() -> None:

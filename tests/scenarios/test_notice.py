@@ -65,6 +65,29 @@ def test_a_grace_period_without_a_signal_is_none() -> None:
     assert drive.order().expires_at == NOW + 30 + Limits().order_timeout_s  # KillWait and the order's own time
 
 
+@pytest.mark.parametrize(
+    ("state", "exit0", "departure"),
+    [
+        (JobState.COMPLETED, ExitZero.AGAIN, Departure.FINISHED),
+        (JobState.COMPLETED, ExitZero.SLURM, Departure.FINISHED),
+        (JobState.FAILED, ExitZero.SLURM, Departure.DIED),
+    ],
+)
+def test_one_without_a_grace_period_that_ended_before_its_requeue_ended_by_itself(
+    state: JobState, exit0: ExitZero, departure: Departure
+) -> None:
+    """It has declared a signal, and is sent none."""
+    drive = knowing(one_node(grace_s=0), exit0=exit0)
+    drive.release = "26.05.5"
+    actions = drive.cycle(0)
+    assert [kind_of(action) for action in actions] == ["setnice", "requeue"]
+    drive.says(Status.FAILED, actions[1], kind=FailureKind.ALREADY_DONE, words=f"job 1 is {state} by now")
+    drive.ends(BE, state)
+    assert reruns(drive.cycle(2)) == []
+    assert drive.victim().departure is departure
+    assert by_job(drive.memory, "preemptions") == {}
+
+
 @pytest.mark.parametrize("target", Target)
 def test_the_signal_goes_where_it_was_declared_to(target: Target) -> None:
     drive = knowing(one_node(), notice_signal="USR2", notice_target=target)

@@ -49,7 +49,7 @@ def suspend(*, job: int = BE, order: int = 1) -> Suspend:
         preemptor=JobId(TE),
         order_id=OrderId(order),
     )
-    return Suspend(job_id=JobId(job), reason=reason)
+    return Suspend(job_id=JobId(job), reason=reason, restarts=0)
 
 
 def resume(*, job: int = BE, order: int = 1) -> Resume:

@@ -303,7 +303,7 @@ class _Drawn:
             x, width = self._stretch(noticed, ends)
             said = f"grace period of job {label}, for job {preemptor}"
             yield VictimMark(kind="grace", x=x, width=width, y=y, height=height, words=said)
-        if noticed is not None and noticed >= self.begin and victim.notice_signal:
+        if noticed is not None and noticed >= self.begin and victim.gets_notice:
             said = f"job {label} is notified at {clock(noticed)}, for job {preemptor}"
             yield VictimMark(kind="notice", x=f"{self._x(noticed):.3f}%", width="0", y=y, height=height, words=said)
         # One that ended its work in its grace period was not preempted.

@@ -37,7 +37,7 @@ from tesched_core.model.actions import (
     holds,
     releases,
 )
-from tesched_core.model.change import FREE, HELD, LET_THROUGH, Change, first_change
+from tesched_core.model.change import FREE, HELD, LET_THROUGH, NEVER, Change, first_change
 from tesched_core.model.cluster import HELD_BY_ITS_USER, HELD_BY_US, Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import has_hook_mark, is_held_by_hook
@@ -52,8 +52,6 @@ MOST_HELD = 50
 #: Seconds in which the removal of the hook's mark is tried, once in `RESEND_AFTER_S`.
 UNMARK_FOR_S = 20.0
 _NOT_WANTED = "no policy wants it held any more"
-#: time of the command for a hold that only the hook has set
-NEVER = 0.0
 
 
 class HoldRule(Lever):

@@ -129,10 +129,12 @@ class Rerun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend:
-    """Stop the job's processes; gives back its CPUs, and neither memory nor GRES."""
+    """Stop the processes of the job's present run; gives back its CPUs, and neither memory nor GRES."""
 
     job_id: JobId
     reason: Reason
+    #: the run that is meant; the actuator refuses if the job has restarted or ended since
+    restarts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,8 @@ class By(StrEnum):
 
 #: Values of a hold: it is to end; it was set; slurmctld has it after a restart, too; another hand has ended it.
 FREE, HELD, STANDS, LET_THROUGH = 0, 1, 2, 3
+#: Time of the command for a hold that only the submission hook has set.
+NEVER = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

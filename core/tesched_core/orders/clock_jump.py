@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from tesched_core.model.change import NEVER
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim
 from tesched_core.model.resources import UnixSeconds
@@ -120,7 +121,7 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             lever: {
                 job_id: replace(
                     one,
-                    at=one.at + by_s,
+                    at=one.at if one.at == NEVER else one.at + by_s,
                     since=later(one.since),
                     taken_at=later(one.taken_at),
                     put_back_at=later(one.put_back_at),

@@ -69,8 +69,8 @@ def held_for_good(job: Job) -> str:
 
 
 def had_its_notice(victim: Victim) -> bool:
-    """Check whether it was sent the signal that was declared for it."""
-    return bool(victim.notice_signal) and victim.noticed_at is not None and not victim.by_suspending
+    """Check whether it was sent the signal that was declared for it: without a grace period none is sent."""
+    return victim.gets_notice and victim.noticed_at is not None and not victim.by_suspending
 
 
 def to_end(victim: Victim, job: Job) -> Victim:

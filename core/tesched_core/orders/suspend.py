@@ -94,7 +94,7 @@ class SuspendLever(Lever):
         again = victim.state is VictimState.SUSPENDED
         text = f"its CPUs are enough for job {order.preemptor}; it goes on when they are free again"
         reason = Reason(code=ReasonCode.GIVES_CPUS, text=text, preemptor=order.preemptor, order_id=order.order_id)
-        context.actions.append(Suspend(job_id=victim.job_id, reason=reason))
+        context.actions.append(Suspend(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
         told = f"suspend{' (again)' if again else ''}: {text}"
         first_at = victim.noticed_at if again else context.now
         stopped = replace(victim, state=VictimState.SUSPENDED, noticed_at=first_at, suspend_sent_at=context.now)

@@ -161,6 +161,8 @@ def test_an_array_task_has_one_name_in_its_bar_and_in_its_marks() -> None:
 def test_a_job_without_a_signal_has_no_notice_and_one_that_is_suspended_no_mark() -> None:
     job, view = preempted(notice_signal="")
     assert {mark.kind for mark in drawn(job, orders=(view,)).marks} == {"grace", "left"}
+    job, view = preempted(grace_period_s=0.0)
+    assert {mark.kind for mark in drawn(job, orders=(view,)).marks} == {"grace", "left"}, "none is sent"
     job, view = preempted(by_suspending=True)
     assert drawn(job, orders=(view,)).marks == ()
 

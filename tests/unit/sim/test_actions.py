@@ -202,18 +202,24 @@ def test_ended_job_is_unknown_after_min_job_age() -> None:
 
 def test_suspended_job_is_requeued_and_comes_back_not_held() -> None:
     site = Site(Sketch(run=200))
-    site.does(Suspend(job_id=FIRST, reason=WHY))
+    site.does(Suspend(job_id=FIRST, reason=WHY, restarts=0))
     assert site.job(FIRST).priority == 0
-    assert site.does(Suspend(job_id=FIRST, reason=WHY)) is None, "a second time changes nothing"
+    assert site.does(Suspend(job_id=FIRST, reason=WHY, restarts=0)) is None, "a second time changes nothing"
     assert site.does(Requeue(job_id=FIRST, reason=WHY, restarts=0)) is None
     site.ends()
     assert (site.job(FIRST).restarts, site.job(FIRST).priority > 0) == (1, True)
 
 
+def test_a_later_run_is_not_suspended() -> None:
+    site = three()
+    assert site.does(Suspend(job_id=FIRST, reason=WHY, restarts=1)) is FailureKind.ALREADY_DONE
+    assert site.job(FIRST).state is JobState.RUNNING
+
+
 def test_suspended_job_goes_on_with_a_new_priority() -> None:
     site = three()
     before = site.job(FIRST).priority
-    site.does(Suspend(job_id=FIRST, reason=WHY), Resume(job_id=FIRST, reason=WHY))
+    site.does(Suspend(job_id=FIRST, reason=WHY, restarts=0), Resume(job_id=FIRST, reason=WHY))
     assert 0 < site.job(FIRST).priority < before
 
 
@@ -290,6 +296,8 @@ def test_marks_are_written_though_no_plugin_reads_them() -> None:
     assert three().does(SetMarks(job_id=JobId(0), reason=WHY, marks=())) is None
 
 
-@pytest.mark.parametrize("action", [hold(JobId(9), WHY), release(JobId(0), WHY), Suspend(job_id=JobId(9), reason=WHY)])
+@pytest.mark.parametrize(
+    "action", [hold(JobId(9), WHY), release(JobId(0), WHY), Suspend(job_id=JobId(9), reason=WHY, restarts=0)]
+)
 def test_action_on_an_unknown_job_fails(action: Action) -> None:
     assert three().does(action) is FailureKind.NOT_FOUND

@@ -185,7 +185,7 @@ def test_after_a_plan_that_was_dropped_nothing_is_known() -> None:
 
 def test_after_a_suspension_nothing_is_known() -> None:
     _, hopeless = on_full()
-    stops = Suspend(job_id=JobId(1), reason=Reason(code=ReasonCode.NOTICE, text=""))
+    stops = Suspend(job_id=JobId(1), reason=Reason(code=ReasonCode.NOTICE, text=""), restarts=0)
     hopeless.learn(replace(decided(3), actions=(stops,)))
     assert hopeless.rows(Memory()) == frozenset()
 

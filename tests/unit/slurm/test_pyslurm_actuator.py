@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from tesched_core.model.actions import Action, Notify, Reason, ReasonCode, Requeue, SetField, Status, Suspend
+from tesched_core.model.actions import (
+    Action,
+    FailureKind,
+    Notify,
+    Reason,
+    ReasonCode,
+    Requeue,
+    SetField,
+    Status,
+    Suspend,
+)
 from tesched_core.model.field import Field
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
@@ -40,7 +50,7 @@ class Process:
     [
         (Notify(job_id=JOB, reason=WHY, signal="USR1", target=Target.BATCH, restarts=0), "scancel"),
         (Requeue(job_id=JOB, reason=WHY, restarts=0), "scontrol"),
-        (Suspend(job_id=JOB, reason=WHY), ""),
+        (Suspend(job_id=JOB, reason=WHY, restarts=0), ""),
         (SetField(job_id=JOB, reason=WHY, field=Field.NICE, value=5, previous=0), ""),
     ],
 )
@@ -54,10 +64,19 @@ def test_it_is_acted_on_as_squeue_shows_it(action: Action, command: str) -> None
     assert len(process.done) == (0 if command else 1)
 
 
+def test_a_later_run_is_not_suspended() -> None:
+    process, commands = Process(), Answering()
+    object.__setattr__(commands, "slurm", Slurm(rows_by_task=[PLAIN._replace(restart_cnt="1")]))
+    actuator = PyslurmActuator(process=cast("PyslurmProcess", process), commands=commands)
+    outcome = actuator.act(Suspend(job_id=JOB, reason=WHY, restarts=0))
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, process.done) == (FailureKind.ALREADY_DONE, [])
+
+
 def test_one_that_squeue_does_not_know_is_unknown() -> None:
     commands = Answering()
     object.__setattr__(commands, "slurm", Slurm())
     actuator = PyslurmActuator(process=cast("PyslurmProcess", Process()), commands=commands)
-    outcome = actuator.act(Suspend(job_id=JOB, reason=WHY))
+    outcome = actuator.act(Suspend(job_id=JOB, reason=WHY, restarts=0))
     assert outcome.failure is not None
     assert "is unknown to Slurm" in outcome.failure.message

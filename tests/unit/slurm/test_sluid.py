@@ -40,7 +40,7 @@ OF_A_RUN: list[tuple[Action, tuple[str, ...]]] = [
         ("scancel", "--signal=USR1", "--batch"),
     ),
     (Requeue(job_id=JOB, reason=WHY, restarts=0), ("scontrol", "requeue", "incomplete")),
-    (Suspend(job_id=JOB, reason=WHY), ("scontrol", "suspend")),
+    (Suspend(job_id=JOB, reason=WHY, restarts=0), ("scontrol", "suspend")),
 ]
 FIRST, SECOND = "s0K9M8AN110R00", "s0K9M8AN17XB00"
 
@@ -138,7 +138,7 @@ def test_a_run_that_is_over_by_then_is_no_error(action: Action, command: tuple[s
 )
 def test_another_refusal_stays_what_it_is(then: QueueRow | Failure, kind: FailureKind) -> None:
     slurm = Answers(seen=[run_of(FIRST), then], says="Unexpected message received")
-    outcome = CommandsActuator(commands=slurm, by_sluid=True).act(Suspend(job_id=JOB, reason=WHY))
+    outcome = CommandsActuator(commands=slurm, by_sluid=True).act(Suspend(job_id=JOB, reason=WHY, restarts=0))
     assert outcome.failure is not None
     assert outcome.failure.kind is kind
 
@@ -165,6 +165,18 @@ def test_without_a_sluid_the_job_id_goes_with_a_fresh_read_alone(
     monkeypatch.setattr(time, "time", iter(range(100)).__next__)
     assert actuator.act(action).status is Status.SKIPPED
     assert not slurm.sent
+
+
+@pytest.mark.parametrize("by_sluid", [True, False])
+@pytest.mark.parametrize(
+    "seen", [run_of(SECOND, restarts=1), run_of(FIRST)._replace(state="COMPLETED"), run_of("", restarts=1)]
+)
+@pytest.mark.parametrize("action", [action for action, _ in OF_A_RUN])
+def test_another_run_is_left_alone(action: Action, seen: QueueRow, by_sluid: bool) -> None:
+    slurm = Answers(seen=[seen])
+    outcome = CommandsActuator(commands=slurm, by_sluid=by_sluid).act(action)
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, slurm.sent) == (FailureKind.ALREADY_DONE, [])
 
 
 @pytest.mark.parametrize(

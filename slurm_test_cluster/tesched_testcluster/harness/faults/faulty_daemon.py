@@ -310,7 +310,7 @@ class Daemon:
             case SetField(value=HoldState.RELEASED | HoldState.UNMARKED):
                 work.held = False
             case Suspend():
-                if not work.runs:
+                if not work.runs or work.restarts != action.restarts:
                     return FailureKind.ALREADY_DONE
                 self.ledger.suspended[action.reason.order_id, work.job_id, work.restarts] = now
                 work.state = JobState.SUSPENDED
