@@ -10,6 +10,12 @@ _CHECKS, _ENGINE = "daemon/tesched_daemon/config_checks.py", "db/tesched_db/engi
 
 SERVICE_MUTATIONS = (
     Mutation(
+        "unit: the marks outlive the daemon",
+        "systemd/tesched.service",
+        "RuntimeDirectoryPreserve=yes",
+        "RuntimeDirectoryPreserve=restart",
+    ),
+    Mutation(
         "limit: pokes are no RPCs",
         "daemon/tesched_daemon/rate_limited.py",
         "for kind, count in calls.items() if kind not in NO_RPCS)",

@@ -102,6 +102,16 @@ def test_slurmctlds_user_reaches_the_default_socket(unit: configparser.ConfigPar
     assert int(service["RuntimeDirectoryMode"], 8) & 0o001
 
 
+def test_the_plugins_marks_outlive_the_daemon_and_are_removed_with_it(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    folder = f"/run/{service['RuntimeDirectory']}"
+    assert str(Path(SlurmConfig().marks).parent) == folder
+    # systemd.exec(5): else the folder goes at each end of the daemon, a crash among them
+    assert service["RuntimeDirectoryPreserve"] == "yes"
+    removed = [line for line in way_back() if line.startswith("rm -rf ")]
+    assert folder in [word for line in removed for word in line.split()]
+
+
 def test_the_watchdog_outlasts_a_slow_poll_and_two_connections_to_a_store_that_is_away(
     unit: configparser.ConfigParser,
 ) -> None:
@@ -272,6 +282,12 @@ def boxes(page: str) -> list[list[str]]:
     return fenced + [[line.strip() for line in box.splitlines()] for box in indented]
 
 
+def way_back() -> list[str]:
+    """Return the lines that remove tesched from a host."""
+    (lines,) = [box for box in boxes("installation.md") if any(line.startswith("userdel ") for line in box)]
+    return lines
+
+
 def test_what_pip_installs_may_be_read_by_the_daemons_user() -> None:
     # Root's umask is 077 or 027 on a hardened host. pip goes by it, and the unit would end with status=203/EXEC.
     pip = f"{PREFIX}/bin/pip"
@@ -284,8 +300,7 @@ def test_what_pip_installs_may_be_read_by_the_daemons_user() -> None:
 
 def test_what_systemd_remembers_of_the_timer_is_removed() -> None:
     assert read("tesched-prune.timer")["Timer"]["Persistent"] == "true"
-    (away,) = [box for box in boxes("installation.md") if any(line.startswith("userdel ") for line in box)]
-    words = [word for line in away for word in line.split()]
+    words = [word for line in way_back() for word in line.split()]
     # systemd.timer(5): where Persistent= keeps the time of its last run
     assert "/var/lib/systemd/timers/stamp-tesched-prune.timer" in words
 
