@@ -311,3 +311,30 @@ def test_a_new_version_reads_the_configuration_as_the_daemons_user_before_it_is_
         update.index(f"{line}") for line in ("runuser -u tesched -- tesched config check", "systemctl start tesched")
     )
     assert checked < started
+
+
+SOURCED = ("old=$PATH; set -a", "set +a; PATH=$PATH:$old")
+
+
+def test_what_is_typed_as_the_daemons_user_has_the_units_variables(tmp_path: Path) -> None:
+    (tmp_path / "default").write_text("# a comment\nPATH=/opt/slurm/bin:/usr/bin\nSLURM_CONF=/opt/slurm.conf\n")
+    found = [box for box in boxes("installation.md") if any(line.startswith("runuser -u tesched") for line in box)]
+    assert len(found) == 3
+    for box in found:
+        first, last = (box.index(line) for line in SOURCED)
+        assert last < next(at for at, line in enumerate(box) if line.startswith("runuser "))
+        lines = "\n".join(box[first : last + 1])
+        assert re.findall(r"/etc/\w+/tesched", lines) == re.findall(r"EnvironmentFile=-(.*)", UNIT.read_text())
+        lines = lines.replace("/etc/default/tesched", f"{tmp_path}/default").replace("/etc/sysconfig/", f"{tmp_path}/no")
+        # The administrator's own PATH has runuser, userdel and tesched, which the file's need not have.
+        shell = ["/bin/sh", "-ec", f"{lines}\nexec /usr/bin/env"]
+        seen = subprocess.run(shell, env={"PATH": "/sbin:/local"}, capture_output=True, text=True, check=True).stdout
+        assert {"PATH=/opt/slurm/bin:/usr/bin:/sbin:/local", "SLURM_CONF=/opt/slurm.conf"} <= set(seen.splitlines())
+
+
+def test_nothing_is_removed_in_the_box_of_undo() -> None:
+    # Its exit status says whether all is put back, which the store alone knows.
+    (undo,) = [box for box in boxes("installation.md") if "runuser -u tesched -- tesched undo" in box]
+    assert undo[-1] == "runuser -u tesched -- tesched undo"
+    assert undo is not way_back()
+    assert [line for line in undo if re.match(r"rm |userdel|sacctmgr", line)] == []
