@@ -325,7 +325,8 @@ def test_what_is_typed_as_the_daemons_user_has_the_units_variables(tmp_path: Pat
         assert last < next(at for at, line in enumerate(box) if line.startswith("runuser "))
         lines = "\n".join(box[first : last + 1])
         assert re.findall(r"/etc/\w+/tesched", lines) == re.findall(r"EnvironmentFile=-(.*)", UNIT.read_text())
-        lines = lines.replace("/etc/default/tesched", f"{tmp_path}/default").replace("/etc/sysconfig/", f"{tmp_path}/no")
+        lines = lines.replace("/etc/default/tesched", f"{tmp_path}/default")
+        lines = lines.replace("/etc/sysconfig/tesched", f"{tmp_path}/none")
         # The administrator's own PATH has runuser, userdel and tesched, which the file's need not have.
         shell = ["/bin/sh", "-ec", f"{lines}\nexec /usr/bin/env"]
         seen = subprocess.run(shell, env={"PATH": "/sbin:/local"}, capture_output=True, text=True, check=True).stdout
