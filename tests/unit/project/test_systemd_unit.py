@@ -339,3 +339,17 @@ def test_nothing_is_removed_in_the_box_of_undo() -> None:
     assert undo[-1] == "runuser -u tesched -- tesched undo"
     assert undo is not way_back()
     assert [line for line in undo if re.match(r"rm |userdel|sacctmgr", line)] == []
+
+
+def test_what_other_pages_have_a_site_install_is_named_where_all_is_removed() -> None:
+    text = (ROOT / "docs" / "howto" / "installation.md").read_text()
+    away = text[text.index("## Away with it") : text.index("## What of this was tried")]
+    pages = [*(ROOT / "docs" / "howto").glob("*.md"), ROOT / "docs" / "reference" / "idle.md"]
+    every = "".join(page.read_text() for page in pages)
+    named = set(re.findall(r"\(\.\./examples/(?:\w+/)*([\w.-]+)\)", every)) - {"grafana-dashboard.json"}
+    named |= set(re.findall(r"export (TESCHED_\w+)=/?\w", every))
+    named |= {f"setfacl -x {who} {path}" for who, path in re.findall(r"setfacl -m (u:\w+):x (/[\w/]+)", every)}
+    assert {"idle_jobs.py", "TESCHED_SPOOL", "setfacl -x u:tesched /var/spool/slurmctld"} <= named
+    assert sorted(one for one in named if one not in away) == []
+    # A pattern would take a folder of a drop-in, too, which rm refuses.
+    assert [line for line in way_back() if "*" in line] == []
