@@ -10,6 +10,30 @@ _CHECKS, _ENGINE = "daemon/tesched_daemon/config_checks.py", "db/tesched_db/engi
 
 SERVICE_MUTATIONS = (
     Mutation(
+        "init: who owns a folder takes others' right away",
+        "cli/tesched_cli/init.py",
+        "ours = status.st_uid == os.geteuid() and ",
+        "ours = False and ",
+    ),
+    Mutation(
+        "init: another's folder is left as it is",
+        "cli/tesched_cli/init.py",
+        "ours = status.st_uid == os.geteuid() and ",
+        "ours = ",
+    ),
+    Mutation(
+        "init: a folder for all, such as /tmp, stays one",
+        "cli/tesched_cli/init.py",
+        " and not status.st_mode & stat.S_ISVTX",
+        "",
+    ),
+    Mutation(
+        "unit: the marks outlive the daemon",
+        "systemd/tesched.service",
+        "RuntimeDirectoryPreserve=yes",
+        "RuntimeDirectoryPreserve=restart",
+    ),
+    Mutation(
         "limit: pokes are no RPCs",
         "daemon/tesched_daemon/rate_limited.py",
         "for kind, count in calls.items() if kind not in NO_RPCS)",

@@ -734,6 +734,8 @@ NEAR = {
     "advice": ("tests/unit/sim/test_advice.py",),
     "sacct_history": ("tests/unit/slurm/test_sacct_history.py",),
     "check": ("tests/unit/cli/test_survival.py",),
+    "init": ("tests/integration/test_cli_init.py",),
+    "tesched": ("tests/unit/project/test_systemd_unit.py",),
     "spool": ("tests/integration/test_report_inbox.py", "tests/integration/test_daemon_reports.py"),
     "rounds": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_rounds.py"),
     "reports": ("tests/integration/test_db_reports.py",),

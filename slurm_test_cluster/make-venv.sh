@@ -2,16 +2,17 @@
 # Makes the virtual environment in folder $1 from requirements.lock, with tesched itself installed editable. What builds
 # that is in the lock file, too: nothing else is downloaded.
 #
-# Uses uv where it is installed, else venv and pip. PYTHON names the interpreter, 3.11 or later.
+# Uses uv where it is installed, else venv and pip. PYTHON names the interpreter, 3.11 to 3.14.
 set -eu
 venv=$1
 python=${PYTHON:-python3}
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || {
+fits='import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
+"$python" -c "$fits" 2>/dev/null || {
     if ! command -v "$python" >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
         apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends python3 python3-venv
     fi
-    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
-        echo "$python is missing or older than Python 3.11; name another one: make PYTHON=python3.12 …" >&2
+    "$python" -c "$fits" || {
+        echo "$python is missing or not Python 3.11 to 3.14; name another one: make PYTHON=python3.12 …" >&2
         exit 2
     }
 }

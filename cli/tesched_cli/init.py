@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -124,8 +126,14 @@ def make(folder: Path, conf: str) -> Config:
     Raises InitError, ConfigError, StoreError and OSError; nothing is left then.
     """
     config, store = folder / NAME, folder / STORE
-    if why := distrusted(folder.stat(), os.geteuid()):
-        advice = "make a folder of your own: mkdir ~/tesched; cd ~/tesched"
+    if why := distrusted(status := folder.stat(), os.geteuid()):
+        # By a umask of 002, in a group with other members, also a new folder is one that others may write to.
+        ours = status.st_uid == os.geteuid() and not status.st_mode & stat.S_ISVTX
+        advice = (
+            f"say chmod go-w {shlex.quote(str(folder))}"
+            if ours
+            else "make a folder of your own: mkdir -m 700 ~/tesched; cd ~/tesched"
+        )
         raise InitError(f"{folder}: no place for a configuration, since {why}; {advice}")
     own = (config, folder / DROP_INS, *_files(store), *(folder / name for name in WRITTEN))
     there = [path for path in own if os.path.lexists(path)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
-from tesched_daemon import file_systems
+from tesched_daemon import config_trust, file_systems
 from tesched_db import migrate
 from tesched_db.engine import SCHEMA
 from tesched_db.errors import StoreError
@@ -120,8 +122,36 @@ def test_a_folder_that_every_user_may_write_to_is_no_place_for_it(here: Path) ->
     said = tesched("init")
     assert said.exit_code == 2
     assert "every user may write to it; make a folder of your own" in said.stderr
-    assert "mkdir ~/tesched" in said.stderr
+    assert "mkdir -m 700 ~/tesched" in said.stderr
     assert [*here.iterdir()] == []
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o777])
+def test_a_new_folder_that_others_may_write_to_is_mended_by_the_advice(
+    here: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    # A umask of 002, and a group that has other members: mkdir makes such a folder at home, too.
+    monkeypatch.setattr(config_trust, "_is_private", lambda *_: False)
+    odd = here / "a try"
+    odd.mkdir()
+    odd.chmod(mode)
+    monkeypatch.chdir(odd)
+    said = tesched("init")
+    assert said.exit_code == 2
+    advice = f"chmod go-w '{odd}'"
+    assert said.stderr.rstrip().endswith(f"may write to it; say {advice}")
+    subprocess.run(["/bin/sh", "-c", advice], check=True)
+    assert tesched("init").exit_code == 0
+
+
+def test_a_folder_of_another_user_is_no_place_for_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    us = os.geteuid() + 1000
+    monkeypatch.setattr(os, "geteuid", lambda: us)
+    monkeypatch.setattr(config_trust, "_is_private", lambda *_: False)
+    here.chmod(0o775)
+    said = tesched("init")
+    assert said.exit_code == 2
+    assert said.stderr.rstrip().endswith("make a folder of your own: mkdir -m 700 ~/tesched; cd ~/tesched")
 
 
 @pytest.mark.parametrize("name", ["what?", "a\x7fb"])

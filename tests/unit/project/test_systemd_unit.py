@@ -102,6 +102,16 @@ def test_slurmctlds_user_reaches_the_default_socket(unit: configparser.ConfigPar
     assert int(service["RuntimeDirectoryMode"], 8) & 0o001
 
 
+def test_the_plugins_marks_outlive_the_daemon_and_are_removed_with_it(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    folder = f"/run/{service['RuntimeDirectory']}"
+    assert str(Path(SlurmConfig().marks).parent) == folder
+    # systemd.exec(5): else the folder goes at each end of the daemon, a crash among them
+    assert service["RuntimeDirectoryPreserve"] == "yes"
+    removed = [line for line in way_back() if line.startswith("rm -rf ")]
+    assert folder in [word for line in removed for word in line.split()]
+
+
 def test_the_watchdog_outlasts_a_slow_poll_and_two_connections_to_a_store_that_is_away(
     unit: configparser.ConfigParser,
 ) -> None:
@@ -272,6 +282,12 @@ def boxes(page: str) -> list[list[str]]:
     return fenced + [[line.strip() for line in box.splitlines()] for box in indented]
 
 
+def way_back() -> list[str]:
+    """Return the lines that remove tesched from a host."""
+    (lines,) = [box for box in boxes("installation.md") if any(line.startswith("userdel ") for line in box)]
+    return lines
+
+
 def test_what_pip_installs_may_be_read_by_the_daemons_user() -> None:
     # Root's umask is 077 or 027 on a hardened host. pip goes by it, and the unit would end with status=203/EXEC.
     pip = f"{PREFIX}/bin/pip"
@@ -284,8 +300,7 @@ def test_what_pip_installs_may_be_read_by_the_daemons_user() -> None:
 
 def test_what_systemd_remembers_of_the_timer_is_removed() -> None:
     assert read("tesched-prune.timer")["Timer"]["Persistent"] == "true"
-    (away,) = [box for box in boxes("installation.md") if any(line.startswith("userdel ") for line in box)]
-    words = [word for line in away for word in line.split()]
+    words = [word for line in way_back() for word in line.split()]
     # systemd.timer(5): where Persistent= keeps the time of its last run
     assert "/var/lib/systemd/timers/stamp-tesched-prune.timer" in words
 
@@ -296,3 +311,45 @@ def test_a_new_version_reads_the_configuration_as_the_daemons_user_before_it_is_
         update.index(f"{line}") for line in ("runuser -u tesched -- tesched config check", "systemctl start tesched")
     )
     assert checked < started
+
+
+SOURCED = ("old=$PATH; set -a", "set +a; PATH=$PATH:$old")
+
+
+def test_what_is_typed_as_the_daemons_user_has_the_units_variables(tmp_path: Path) -> None:
+    (tmp_path / "default").write_text("# a comment\nPATH=/opt/slurm/bin:/usr/bin\nSLURM_CONF=/opt/slurm.conf\n")
+    found = [box for box in boxes("installation.md") if any(line.startswith("runuser -u tesched") for line in box)]
+    assert len(found) == 3
+    for box in found:
+        first, last = (box.index(line) for line in SOURCED)
+        assert last < next(at for at, line in enumerate(box) if line.startswith("runuser "))
+        lines = "\n".join(box[first : last + 1])
+        assert re.findall(r"/etc/\w+/tesched", lines) == re.findall(r"EnvironmentFile=-(.*)", UNIT.read_text())
+        lines = lines.replace("/etc/default/tesched", f"{tmp_path}/default")
+        lines = lines.replace("/etc/sysconfig/tesched", f"{tmp_path}/none")
+        # The administrator's own PATH has runuser, userdel and tesched, which the file's need not have.
+        shell = ["/bin/sh", "-ec", f"{lines}\nexec /usr/bin/env"]
+        seen = subprocess.run(shell, env={"PATH": "/sbin:/local"}, capture_output=True, text=True, check=True).stdout
+        assert {"PATH=/opt/slurm/bin:/usr/bin:/sbin:/local", "SLURM_CONF=/opt/slurm.conf"} <= set(seen.splitlines())
+
+
+def test_nothing_is_removed_in_the_box_of_undo() -> None:
+    # Its exit status says whether all is put back, which the store alone knows.
+    (undo,) = [box for box in boxes("installation.md") if "runuser -u tesched -- tesched undo" in box]
+    assert undo[-1] == "runuser -u tesched -- tesched undo"
+    assert undo is not way_back()
+    assert [line for line in undo if re.match(r"rm |userdel|sacctmgr", line)] == []
+
+
+def test_what_other_pages_have_a_site_install_is_named_where_all_is_removed() -> None:
+    text = (ROOT / "docs" / "howto" / "installation.md").read_text()
+    away = text[text.index("## Away with it") : text.index("## What of this was tried")]
+    pages = [*(ROOT / "docs" / "howto").glob("*.md"), ROOT / "docs" / "reference" / "idle.md"]
+    every = "".join(page.read_text() for page in pages)
+    named = set(re.findall(r"\(\.\./examples/(?:\w+/)*([\w.-]+)\)", every)) - {"grafana-dashboard.json"}
+    named |= set(re.findall(r"export (TESCHED_\w+)=/?\w", every))
+    named |= {f"setfacl -x {who} {path}" for who, path in re.findall(r"setfacl -m (u:\w+):x (/[\w/]+)", every)}
+    assert {"idle_jobs.py", "TESCHED_SPOOL", "setfacl -x u:tesched /var/spool/slurmctld"} <= named
+    assert sorted(one for one in named if one not in away) == []
+    # A pattern would take a folder of a drop-in, too, which rm refuses.
+    assert [line for line in way_back() if "*" in line] == []
