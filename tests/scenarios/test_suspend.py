@@ -439,6 +439,37 @@ class TestTheCommand:
         drive.cycle(3)
         assert (drive.victim().state, drive.order().state) == (VictimState.SPARED, OrderState.ENDED)
 
+    @pytest.mark.parametrize("again", [False, True])
+    def test_given_up_without_an_answer_it_may_arrive_late_and_then_it_is_resumed(self, *, again: bool) -> None:
+        drive = case()
+        raised, asked = drive.cycle(0)
+        drive.obeys(raised)
+        drive.at_s = 12
+        drive.says(Status.FAILED, asked, kind=FailureKind.UNREACHABLE)
+        if again:
+            assert drive.cycle(13) == (suspend(),), "the trial waits for it still"
+            drive.says(Status.SENT, suspend())
+        drive.ends(TE, JobState.CANCELLED)
+        for at_s in (14, 100, 312):
+            assert drive.cycle(at_s) == ()
+            assert drive.order().state is OrderState.SETTLING
+        drive.change(BE, state=JobState.SUSPENDED, priority=0)
+        assert drive.cycle(312) == (resume(),)
+        drive.obeys(resume())
+        drive.cycle(313)
+        assert (drive.victim().state, drive.order().state) == (VictimState.BACK, OrderState.ENDED)
+
+    def test_given_up_without_an_answer_it_is_not_awaited_for_ever(self) -> None:
+        drive = case()
+        raised, asked = drive.cycle(0)
+        drive.obeys(raised)
+        drive.at_s = 12
+        drive.says(Status.FAILED, asked, kind=FailureKind.UNREACHABLE)
+        drive.ends(TE, JobState.CANCELLED)
+        drive.cycle(13)
+        drive.cycle(313)
+        assert (drive.victim().state, drive.order().state) == (VictimState.SPARED, OrderState.ENDED)
+
     def test_a_resumption_that_did_not_arrive_is_sent_again(self) -> None:
         drive = started()
         drive.ends(TE)
