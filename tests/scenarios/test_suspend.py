@@ -223,10 +223,13 @@ def test_a_job_that_is_ending_has_its_cpus_still() -> None:
 
 
 def test_it_leaves_reserved_resources_to_a_trial_but_not_for_ever() -> None:
-    # Job 10's resources on n1 are reserved before job 1 is suspended there for job 9.
+    # Job 10's resources on n1 are reserved, while its victim on n2 leaves, before job 1 is suspended there for job 9.
     drive = started(limits=replace(AUTO, suspend_for_s=100, order_timeout_s=10_000))
-    drive.jobs[JobId(10)] = waiting(10, cpus=4)
-    other = replace(drive.order(), order_id=OrderId(2), preemptor=JobId(10), state=OrderState.OPEN, victims=())
+    drive.jobs |= {JobId(10): waiting(10, cpus=4), JobId(11): running(11, share("n2", 1))}
+    like(drive, (10, TE), (11, BE))
+    leaves = replace(drive.victim(), job_id=JobId(11), state=VictimState.NOTICED, by_suspending=False, nodes=("n2",))
+    leaves = replace(leaves, noticed_at=NOW + 3, grace_period_s=1000.0, suspend_sent_at=None, suspended_at=None)
+    other = replace(drive.order(), order_id=OrderId(2), preemptor=JobId(10), state=OrderState.OPEN, victims=(leaves,))
     drive.memory = replace(drive.memory, orders={**drive.memory.orders, OrderId(2): replace(other, expires_at=1e9)})
     drive.ends(TE)
     assert resumes(drive.cycle(100)) == []
