@@ -129,6 +129,24 @@ WORD_MUTATIONS = (
         "at=one.at + by_s",
     ),
     Mutation(
+        "suspend: one without an answer may arrive late",
+        "core/tesched_core/orders/suspend.py",
+        " and not _may_arrive(victim, context.now)",
+        "",
+    ),
+    Mutation(
+        "suspend: not for ever",
+        "core/tesched_core/orders/suspend.py",
+        "return given_up is not None and abs(now - given_up) <= UNANSWERED_WITHIN_S",
+        "return given_up is not None",
+    ),
+    Mutation(
+        "suspend: from when it was given up",
+        "core/tesched_core/orders/suspend.py",
+        "suspend_unanswered_at=outcome.at + outcome.took_s",
+        "suspend_unanswered_at=victim.suspend_sent_at",
+    ),
+    Mutation(
         "saved: not without a notice",
         _DEPARTURES,
         "return victim.gets_notice and",

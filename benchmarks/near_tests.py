@@ -127,7 +127,7 @@ NEAR = {
         "tests/scenarios/test_queue_order.py",
         "tests/scenarios/test_refused_changes.py",
     ),
-    "suspend": _OWN,
+    "suspend": ("tests/scenarios/test_suspend.py", *_OWN),
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": (
         "tests/scenarios/test_held_meanwhile.py",

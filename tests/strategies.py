@@ -97,6 +97,7 @@ victims = st.builds(
     requeue_sent_at=st.none() | times,
     by_suspending=st.booleans(),
     suspend_sent_at=st.none() | times,
+    suspend_unanswered_at=st.none() | times,
     suspended_at=st.none() | times,
     left_at=st.none() | times,
     departure=st.none() | st.sampled_from(Departure),

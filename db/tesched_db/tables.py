@@ -414,6 +414,7 @@ class VictimRow(Base):
     requeue_sent_at: Stored[float | None]
     by_suspending: Stored[bool]
     suspend_sent_at: Stored[float | None]
+    suspend_unanswered_at: Stored[float | None]
     suspended_at: Stored[float | None] = stored(index=True)
     ending_since: Stored[float | None]
     #: up to when its run is saved, by its own word

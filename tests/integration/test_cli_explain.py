@@ -98,7 +98,6 @@ def test_a_victim_is_said_to_be_preempted_only_when_it_was(config: Path, job_id:
     assert f"job {job_id} {said}:" in explain(9)
 
 
-
 def held(job_id: int, value: int) -> Change[int]:
     one = Change(job_id=JobId(job_id), field=Field.HOLD, previous=FREE, value=value, at=200.0, since=200.0)
     return replace(one, taken_at=210.0, restored=value == LET_THROUGH, of_array=job_id == 3)

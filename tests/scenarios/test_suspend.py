@@ -223,10 +223,13 @@ def test_a_job_that_is_ending_has_its_cpus_still() -> None:
 
 
 def test_it_leaves_reserved_resources_to_a_trial_but_not_for_ever() -> None:
-    # Job 10's resources on n1 are reserved before job 1 is suspended there for job 9.
+    # Job 10's resources on n1 are reserved, while its victim on n2 leaves, before job 1 is suspended there for job 9.
     drive = started(limits=replace(AUTO, suspend_for_s=100, order_timeout_s=10_000))
-    drive.jobs[JobId(10)] = waiting(10, cpus=4)
-    other = replace(drive.order(), order_id=OrderId(2), preemptor=JobId(10), state=OrderState.OPEN, victims=())
+    drive.jobs |= {JobId(10): waiting(10, cpus=4), JobId(11): running(11, share("n2", 1))}
+    like(drive, (10, TE), (11, BE))
+    leaves = replace(drive.victim(), job_id=JobId(11), state=VictimState.NOTICED, by_suspending=False, nodes=("n2",))
+    leaves = replace(leaves, noticed_at=NOW + 3, grace_period_s=1000.0, suspend_sent_at=None, suspended_at=None)
+    other = replace(drive.order(), order_id=OrderId(2), preemptor=JobId(10), state=OrderState.OPEN, victims=(leaves,))
     drive.memory = replace(drive.memory, orders={**drive.memory.orders, OrderId(2): replace(other, expires_at=1e9)})
     drive.ends(TE)
     assert resumes(drive.cycle(100)) == []
@@ -437,6 +440,37 @@ class TestTheCommand:
         assert drive.cycle(1) == ()
         assert drive.victim().state is VictimState.SUSPENDED, "the command may be on its way"
         drive.cycle(3)
+        assert (drive.victim().state, drive.order().state) == (VictimState.SPARED, OrderState.ENDED)
+
+    @pytest.mark.parametrize("again", [False, True])
+    def test_given_up_without_an_answer_it_may_arrive_late_and_then_it_is_resumed(self, *, again: bool) -> None:
+        drive = case()
+        raised, asked = drive.cycle(0)
+        drive.obeys(raised)
+        drive.at_s = 12
+        drive.says(Status.FAILED, asked, kind=FailureKind.UNREACHABLE)
+        if again:
+            assert drive.cycle(13) == (suspend(),), "the trial waits for it still"
+            drive.says(Status.SENT, suspend())
+        drive.ends(TE, JobState.CANCELLED)
+        for at_s in (14, 100, 312):
+            assert drive.cycle(at_s) == ()
+            assert drive.order().state is OrderState.SETTLING
+        drive.change(BE, state=JobState.SUSPENDED, priority=0)
+        assert drive.cycle(312) == (resume(),)
+        drive.obeys(resume())
+        drive.cycle(313)
+        assert (drive.victim().state, drive.order().state) == (VictimState.BACK, OrderState.ENDED)
+
+    def test_given_up_without_an_answer_it_is_not_awaited_for_ever(self) -> None:
+        drive = case()
+        raised, asked = drive.cycle(0)
+        drive.obeys(raised)
+        drive.at_s = 12
+        drive.says(Status.FAILED, asked, kind=FailureKind.UNREACHABLE)
+        drive.ends(TE, JobState.CANCELLED)
+        drive.cycle(13)
+        drive.cycle(313)
         assert (drive.victim().state, drive.order().state) == (VictimState.SPARED, OrderState.ENDED)
 
     def test_a_resumption_that_did_not_arrive_is_sent_again(self) -> None:

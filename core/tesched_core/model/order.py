@@ -172,6 +172,8 @@ class Victim:
     #: when its suspension was last requested, and when it was first seen suspended
     suspend_sent_at: UnixSeconds | None = None
     suspended_at: UnixSeconds | None = None
+    #: when a command for its suspension was last given up without an answer: slurmctld may have it still
+    suspend_unanswered_at: UnixSeconds | None = None
     #: when its run that pays was first seen to be ending on its nodes (COMPLETING)
     ending_since: UnixSeconds | None = None
     left_at: UnixSeconds | None = None

@@ -45,7 +45,7 @@ def _happened(memory: Memory) -> Iterator[UnixSeconds]:
     for order in memory.open_orders():
         yield order.created_at
         for victim in order.victims:
-            for at in (victim.noticed_at, victim.requeue_sent_at, victim.suspend_sent_at):
+            for at in (victim.noticed_at, victim.requeue_sent_at, victim.suspend_sent_at, victim.suspend_unanswered_at):
                 if at is not None:
                     yield at
     for one in memory.jobs.values():
@@ -75,6 +75,7 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             requeue_sent_at=later(one.requeue_sent_at),
             suspend_sent_at=later(one.suspend_sent_at),
             suspended_at=later(one.suspended_at),
+            suspend_unanswered_at=later(one.suspend_unanswered_at),
             ending_since=later(one.ending_since),
             left_at=later(one.left_at),
             given_up_at=later(one.given_up_at),

@@ -57,6 +57,9 @@ from tesched_core.policy import View
 
 #: Seconds within which a command arrives that was sent right before tesched died.
 ARRIVES_WITHIN_S = 2.0
+#: Seconds within which slurmctld may carry out a command that was given up without an answer: as long as it takes the
+#: credential of a message (munge's own time).
+UNANSWERED_WITHIN_S = 300.0
 
 
 def suffices(demand: Demand, view: View, victims: Sequence[int], nodes: Sequence[int], capacity: Capacity) -> bool:
@@ -115,7 +118,8 @@ class SuspendLever(Lever):
             sent_s = context.now - (victim.suspend_sent_at if victim.suspend_sent_at is not None else context.now)
             if order.state is OrderState.OPEN and sent_s > RESEND_AFTER_S:
                 return self.suspend(victim, order, context)
-            if order.state is not OrderState.OPEN and sent_s > ARRIVES_WITHIN_S:
+            late = sent_s > ARRIVES_WITHIN_S and not _may_arrive(victim, context.now)
+            if order.state is not OrderState.OPEN and late:
                 text = "it was not suspended, and its resources are not needed any more"
                 return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
         return victim
@@ -144,7 +148,7 @@ class SuspendLever(Lever):
             if order is None:
                 continue
             after = with_victim(order, outcome.action.job_id, partial(_not_suspended, outcome=outcome))
-            if after.victims != order.victims:
+            if [one.state for one in after.victims] != [one.state for one in order.victims]:
                 context.moved(order.order_id, outcome.action.job_id, "sent", "not sent", said(outcome))
             orders[order.order_id] = after
 
@@ -158,11 +162,19 @@ def _not_suspended(victim: Victim, outcome: Outcome) -> Victim:
     kind = outcome.failure.kind if outcome.failure else None
     unknown = kind in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
     again = victim.noticed_at != victim.suspend_sent_at
-    if victim.state is not VictimState.SUSPENDED or unknown or again:
+    if victim.state is VictimState.SUSPENDED and unknown:
+        return replace(victim, suspend_unanswered_at=outcome.at + outcome.took_s)
+    if victim.state is not VictimState.SUSPENDED or again:
         return victim
     refused = kind in {FailureKind.DENIED, FailureKind.REFUSED}
     state = VictimState.SPARED if refused else VictimState.PLANNED
     return replace(victim, state=state, noticed_at=None, suspend_sent_at=None)
+
+
+def _may_arrive(victim: Victim, now: float) -> bool:
+    """Check whether slurmctld may have a command still that was given up: its job would stay suspended for ever."""
+    given_up = victim.suspend_unanswered_at
+    return given_up is not None and abs(now - given_up) <= UNANSWERED_WITHIN_S
 
 
 def _has_given(victim: Victim, order: Order, context: CycleContext) -> Victim:

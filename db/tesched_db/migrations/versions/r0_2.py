@@ -464,6 +464,7 @@ def upgrade() -> None:
         sa.Column("requeue_sent_at", sa.Float(53), nullable=True),
         sa.Column("by_suspending", sa.Boolean(), nullable=False),
         sa.Column("suspend_sent_at", sa.Float(53), nullable=True),
+        sa.Column("suspend_unanswered_at", sa.Float(53), nullable=True),
         sa.Column("suspended_at", sa.Float(53), nullable=True),
         sa.Column("ending_since", sa.Float(53), nullable=True),
         sa.Column("saved_at", sa.Float(53), nullable=True),
