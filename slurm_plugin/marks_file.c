@@ -46,9 +46,13 @@ static const char *read_marks(marks_file_t *file, int descriptor, char *text, si
 		return wrong;
 	}
 	file->count = (size_t) count;
-	for (size_t i = 0; i < file->count; i++)
-		if (file->marks[i].until > file->last_until)
-			file->last_until = file->marks[i].until;
+	for (size_t i = 0; i < file->count; i++) {
+		const mark_t *line = &file->marks[i];
+
+		/* One of its own job makes none preemptable, and may have no end. */
+		if (line->preemptor != line->job_id && line->until > file->last_until)
+			file->last_until = line->until;
+	}
 	return NULL;
 }
 

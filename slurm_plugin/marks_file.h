@@ -11,7 +11,7 @@ typedef struct {
 	mark_t *marks;
 	size_t count; /* 0 if the file is missing or wrong */
 	te_rules_t te;
-	int64_t last_until; /* when the last mark expires */
+	int64_t last_until; /* when the last mark expires; 0: there is none */
 	long void_line; /* the first line that is void; 0 if none is */
 	char wrong[80]; /* what is wrong with the file; empty if nothing is */
 	struct stat seen; /* the file that was read */

@@ -122,7 +122,7 @@ static void read_config(void)
 
 static bool expired(time_t now)
 {
-	if (!file.count || now <= file.last_until)
+	if (!file.last_until || now <= file.last_until)
 		return false;
 	say("no job is preemptable: all marks of %s have expired; does tesched run?", config.path);
 	return true;
@@ -172,6 +172,12 @@ static bool looks_right(job_record_t *job)
 			    SLURM_VERSION_MAJOR(BUILT_FOR), SLURM_VERSION_MINOR(BUILT_FOR), SLURM_VERSION_MICRO(BUILT_FOR));
 	}
 	return trusted;
+}
+
+/* The same of a waiting job, which says nothing of the layout while it has no partition. */
+static bool waits_as_it_looks(job_record_t *job)
+{
+	return trusted || (job && job->details && job->part_ptr && looks_right(job));
 }
 
 static const mark_t *mark_of(const job_record_t *job)
@@ -274,10 +280,10 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 	if (off)
 		return false;
 	sort_clock_end(&sort_clock);
-	if (!IS_JOB_RUNNING(victim))
+	if (!IS_JOB_RUNNING(victim) || !looks_right(victim))
 		return false;
 	refresh();
-	if (!is_te(preemptor, preemptor->part_ptr) || is_te(victim, victim->part_ptr) || !looks_right(victim))
+	if (!is_te(preemptor, preemptor->part_ptr) || is_te(victim, victim->part_ptr))
 		return false;
 	if (!(slurm_conf.preempt_mode & PREEMPT_MODE_REQUEUE)) {
 		say("no job is preemptable: PreemptMode has to be REQUEUE");
@@ -312,7 +318,7 @@ PUBLIC bool preempt_p_job_preempt_check(job_queue_rec_t *preemptor, job_queue_re
 {
 	time_t now;
 
-	if (off)
+	if (off || !waits_as_it_looks(preemptor->job_ptr))
 		return false;
 	now = (time_t) sort_clock_at(&sort_clock, time(NULL));
 	return is_ahead(preemptor, now) && !is_ahead(other, now);
@@ -323,8 +329,9 @@ static uint16_t mode_of(const job_record_t *job)
 {
 	const mark_t *mark;
 
+	/* Slurm kills a job whose grace period ends, unless its mode is one by which it leaves. */
 	if (off)
-		return PREEMPT_MODE_OFF;
+		return PREEMPT_MODE_REQUEUE;
 	mark = (slurm_conf.preempt_mode & PREEMPT_MODE_GANG) && !job->preempt_time ? mark_of(job) : NULL;
 	return mark && mark->suspend ? PREEMPT_MODE_SUSPEND : slurm_conf.preempt_mode & BASE_MODES;
 }
@@ -375,9 +382,14 @@ PUBLIC int preempt_p_get_data(job_record_t *job, slurm_preempt_data_type_t type,
 	return SLURM_ERROR;
 }
 #else
+#define DATA_MODE 1 /* as the releases that ask so number it */
+
 PUBLIC int preempt_p_get_data(job_record_t *job, int type, void *data)
 {
-	return SLURM_ERROR;
+	if (type != DATA_MODE)
+		return SLURM_ERROR;
+	*(uint16_t *) data = mode_of(job);
+	return SLURM_SUCCESS;
 }
 #endif
 

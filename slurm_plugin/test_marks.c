@@ -470,6 +470,11 @@ static void test_file(void)
 	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 1 && file.void_line == 2 && !file.wrong[0]);
 	put(path, HEAD GOOD "end 1\n", 0644);
 	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 1 && !file.void_line);
+	/* A line of a TE job that came back makes no job preemptable, however long it holds. */
+	put(path, HEAD "17 17 3 0 requeue 2 60 1000 99999999999\n18 * 3 0 requeue 2 60 1000 2000\nend 2\n", 0644);
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 2 && file.last_until == 2000 && !file.wrong[0]);
+	put(path, HEAD "17 17 3 0 requeue 2 60 1000 99999999999\nend 1\n", 0644);
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 1 && file.last_until == 0 && !file.wrong[0]);
 	put(path, HEAD GOOD "end 1\n", 0644);
 	CHECK(!truncate(path, (off_t) MARKS_MAX_BYTES + 1));
 	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 0 && strstr(file.wrong, "too large"));
