@@ -180,6 +180,21 @@ def test_built_for_another_release_it_keeps_slurmctld_from_nothing(
     assert (Severity.OK, f"{installed(cluster)} is of Slurm {running}, as slurmctld is") in doctor(cluster)
 
 
+@pytest.mark.parametrize("flags", ["", OTHER_NAMES], ids=["asked as 22.05 asks", "as 25.05 asks"])
+def test_built_for_another_release_it_has_a_job_requeued_as_its_grace_period_ends(
+    cluster: LocalCluster, tmp_path: Path, flags: str
+) -> None:
+    """As after an update of Slurm: slurmctld kills a job then, unless the plugin says that jobs are requeued."""
+    victim = best_effort(cluster, wrap="trap '' TERM; sleep 300")
+    put_marks(cluster, Mark(job_id=victim, grace_s=10))
+    trial(cluster)
+    cluster.wait_for(lambda: cluster.job(victim)["PreemptTime"] != "None", "its grace period to begin")
+    restart_with(cluster, build_for(tmp_path, "22.05.99", flags))
+    assert cluster.state(victim) == "RUNNING"
+    cluster.wait_for(lambda: cluster.state(victim) != "RUNNING", "its grace period to be over")
+    cluster.wait_for(lambda: cluster.job(victim)["Restarts"] == "1", "it to be requeued")
+
+
 def test_status_is_red_while_the_plugin_is_of_another_release(cluster: LocalCluster, tmp_path: Path) -> None:
     restart_with(cluster, build_for(tmp_path, "22.05.99"))
     configure(cluster, tmp_path)
