@@ -617,7 +617,7 @@ MUTATIONS = (
     Mutation(
         "ending: a job that failed without a notice does not",
         "core/tesched_core/orders/departures.py",
-        "return bool(victim.notice_signal) and",
+        "return victim.gets_notice and",
         "return",
     ),
     Mutation(

@@ -280,7 +280,7 @@ NEAR = {
     "views": (_FORGOTTEN, "tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
     **dict.fromkeys(("story", "poll"), (_FORGOTTEN,)),
     "mine": (_FORGOTTEN, "tests/integration/test_cli_mine.py"),
-    "explain": (_FORGOTTEN, "tests/integration/test_cli_explain.py"),
+    "explain": (_FORGOTTEN, "tests/integration/test_cli_explain.py", "tests/integration/test_cli_mine.py"),
     "job_times": ("tests/unit/core/intake/test_job_times.py", _FORGOTTEN),
     "asking": ("tests/unit/daemon/test_asking.py",),
     **dict.fromkeys(("simulating", "simulate"), ("tests/integration/test_cli_simulate.py",)),
