@@ -207,6 +207,7 @@ def test_what_is_sent_after_a_restart_of_the_daemon_goes_on_with_what_is_in_the_
             inbox=inbox,
             number_of=lambda _user: 7,
             clock=lambda: START + 99,
+            stopwatch=lambda: 0.0,
             stored=partial(reports.stored, store),
         )
         one = job(7, JobState.RUNNING, nodes=["n1"], restarts=later, submit_time=START + 50 * later)

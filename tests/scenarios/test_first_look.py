@@ -90,7 +90,7 @@ def test_so_is_that_of_one_with_licences_while_a_node_is_down() -> None:
     """Slurm says so for as long as the node is away."""
     drive = two_nodes()
     word = "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions"
-    drive.change(TE, reason=word, licenses="matlab:1")
+    drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], reason=word, licenses="matlab:1")
     drive.cycle(0)
     assert asked(drive) == [BE]
 
